@@ -19,6 +19,7 @@ from prong.config.document import Document
 from prong.config.front import Front, read_front, split_words
 from prong.config.type_option import check_name, unkept
 from prong.errors import BadInput, ConfigError
+from prong.foreign_number import whole_number
 from prong.host.target import read_isolation
 from prong.tools import filter as tool_filter
 
@@ -101,7 +102,8 @@ class _AgentReader:
         if not front.body.strip():
             raise self._wrong("", "has no prompt below the front matter")
         turns = front.text("maxTurns")
-        if turns and not (turns.isdecimal() and int(turns) > 0):
+        most = whole_number(turns)
+        if turns and not most:
             raise self._wrong("maxTurns", f"maxTurns {turns!r} must be a whole number above 0")
         # An empty list is a list: it allows nothing.
         tools = tuple(self._tools()) if "tools" in front.values else None
@@ -114,7 +116,7 @@ class _AgentReader:
             disallowed_tools=tuple(self._denied()),
             model=front.text("model") or INHERIT,
             permission_mode=cast("Any", self._choice("permissionMode", _MODES) or "acceptEdits"),
-            max_turns=int(turns) if turns else None,
+            max_turns=most,
             skills=front.list("skills"),
             mcp_servers=named,
             servers=own,
@@ -125,7 +127,7 @@ class _AgentReader:
             initial_prompt=front.text("initialPrompt"),
             omit_instructions=self._flag("omitInstructions"),
             source=source,
-            path=str(self._path),
+            path=self._path.as_posix(),
             unheeded=tuple(self._unheeded),
         )
 

@@ -6,7 +6,6 @@ nothing else. A project's own types count only once the user trusts the folder.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from prong.config.listing import list_files, name_some
 from prong.config.type_option import NAME
 from prong.errors import ConfigError, NotInstalled
 from prong.extension import Extension, installed
+from prong.system.path_form import real_path
 from prong.tools.ground import Policy, why_unread
 
 FOLDERS = (".prong/agents", ".claude/agents", ".agents/agents")
@@ -52,13 +52,13 @@ class _Search:
     def add(self, kind: AgentType) -> None:
         other = self.taken.setdefault(kind.name, kind)
         if other is not kind and kind.custom:
-            same = os.path.realpath(other.path) == os.path.realpath(kind.path)
+            same = real_path(other.path) == real_path(kind.path)
             if not same:
                 hidden = f"agent type {kind.name!r} of {kind.path} is hidden by {other.origin}"
                 self.warnings.append(hidden)
 
     def read(self, path: Path, source: TypeSource, place: AgentPlace | None = None) -> None:
-        if self.policy and (why := why_unread(self.policy, os.path.realpath(path))):
+        if self.policy and (why := why_unread(self.policy, real_path(path))):
             self.problems.append(ConfigError(path, f"is left out: {why}"))
             return
         content = read_text(path, limit=_LARGEST)
@@ -136,7 +136,7 @@ def _files(
     """Name every file with the folder it belongs to, nearest first."""
     place = Path(cwd)
     inside = [folder for folder in (place, *place.parents) if folder.is_relative_to(root)]
-    for base in dict.fromkeys([*(str(folder) for folder in inside), home]):
+    for base in dict.fromkeys([*(folder.as_posix() for folder in inside), home]):
         for kind in FOLDERS:
             within = None if base == home or trusted else root
             listed = list_files(Path(base) / kind, suffix=".md", within=within)

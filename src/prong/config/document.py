@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 from prong.errors import ConfigError
+from prong.foreign_json import NOT_JSON
+from prong.system.path_form import real_path
 
 PathStep: TypeAlias = str | int
 
@@ -56,7 +58,7 @@ def is_blocked(path: Path) -> bool:
         mode = path.stat().st_mode
     except (OSError, ValueError):
         return False
-    return not stat.S_ISREG(mode) and os.path.realpath(path) != os.devnull
+    return not stat.S_ISREG(mode) and real_path(path) != os.devnull
 
 
 def read_document(path: Path) -> Document | ConfigError | None:
@@ -73,7 +75,7 @@ def parse_document(path: str, text: str) -> Document | ConfigError:
         return Document(path, text, {})
     try:
         value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except NOT_JSON as error:
         return _syntax_problem(path, text, error)
     if not isinstance(value, dict):
         return ConfigError(path, "must hold a JSON object, { ... }", line=1)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio
 import msgspec
@@ -23,12 +23,17 @@ from prong.config.hook_output import (
     unheard,
     without_a_say,
 )
+from prong.config.hook_post import HookPoster
+from prong.config.hook_way import HookPost, HookQuestion, HookTool
 from prong.config.late_hook import LateHooks
 from prong.host import Host
 from prong.journal.jsonl_form import JsonlFiles
 from prong.tools.python_call import FunctionRaised, LoopHold, call_python
 
-__all__ = ["AnyHook", "UserHooks"]
+__all__ = ["AnyHook", "HookAsker", "UserHooks"]
+
+HookAsker: TypeAlias = Callable[[Hook, bytes], Awaitable[Verdict]]
+"""Asks a model or a server about an event."""
 
 _OUTPUT_LIMIT = 1_000_000
 _LONGEST = 10_000
@@ -50,6 +55,15 @@ class UserHooks(msgspec.Struct, frozen=True, kw_only=True):
     env: dict[str, str] = {}
     late: LateHooks | None = None
     """Runs those that nobody waits for; None to wait for them too."""
+    poster: HookPoster = HookPoster()
+    """Tells addresses."""
+    asker: HookAsker | None = None
+    """Asks models and servers; None where there are none."""
+
+    def listens(self, event: str) -> bool:
+        """Whether there are any hooks."""
+        del event
+        return bool(self.hooks)
 
     async def fire(
         self,
@@ -60,7 +74,10 @@ class UserHooks(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Verdict:
         """Run the hooks of an event together and join what they say, in the order of settings."""
         agent = str(payload.get("agent_id", ""))
-        late = self.late.take(agent) if self.late is not None and event in _HEARD else None
+        # Who interrupts a call wants it to end now.
+        passing = event in _UNAWAITED or payload.get("is_interrupt") is True
+        heard = event in _HEARD and not passing
+        late = self.late.take(agent) if self.late is not None and heard else None
         chosen = list(dict.fromkeys(h for h in self.hooks if _is_for(h, event, matcher, call)))
         if not chosen:
             return late or UNASKED
@@ -68,15 +85,16 @@ class UserHooks(msgspec.Struct, frozen=True, kw_only=True):
         problem = self.transcript.problem if self.transcript is not None else ""
         said: list[Verdict] = [Verdict()] * len(chosen)
 
-        async def run(position: int) -> None:
-            said[position] = await self._run(chosen[position], told, agent)
+        async def run(position: int, *, waits: bool) -> None:
+            said[position] = await self._run(chosen[position], told, agent, waits=waits)
 
         async with anyio.create_task_group() as group:
             for position, hook in enumerate(chosen):
-                if not _is_awaited(hook) and self.late is not None:
-                    self.late.start(agent, partial(self._run, hook, told, agent))
+                waits = not passing and not (isinstance(hook, Hook) and not hook.waits)
+                if not waits and self.late is not None:
+                    self.late.start(agent, partial(self._run, hook, told, agent, waits=False))
                 else:
-                    group.start_soon(run, position)
+                    group.start_soon(partial(run, position, waits=waits))
         said += [late] if late is not None else []
         said += [Verdict(warnings=(problem,))] if problem else []
         return self._bounded(join(said))
@@ -98,16 +116,25 @@ class UserHooks(msgspec.Struct, frozen=True, kw_only=True):
         told = {**common, "cwd": self.host.root, **payload, "hook_event_name": event}
         return msgspec.json.encode(told)
 
-    async def _run(self, hook: AnyHook, told: bytes, agent: str) -> Verdict:
-        if isinstance(hook, Hook):
-            verdict = await self._run_command(hook, told)
-        else:
-            verdict = await _call(hook, told)
+    async def _run(self, hook: AnyHook, told: bytes, agent: str, *, waits: bool) -> Verdict:
+        verdict = await (self._do(hook, told) if isinstance(hook, Hook) else _call(hook, told))
         if isinstance(hook, Hook) and hook.wakes and self.late is not None and verdict.block:
             lead = f"A {hook.event} hook that ran beside the work objects"
             self.late.object(agent, self._cut(f"{lead}: {verdict.block}"))
             verdict = msgspec.structs.replace(verdict, block=None)
-        return verdict if _is_awaited(hook) else without_a_say(hook, verdict)
+        return verdict if waits else without_a_say(hook, verdict)
+
+    async def _do(self, hook: Hook, told: bytes) -> Verdict:
+        """Run a command, tell an address, or ask a model."""
+        match hook.way:
+            case None:
+                return await self._run_command(hook, told)
+            case HookPost():
+                return await self.poster.post(hook, told, {**self.host.environment, **self.env})
+            case HookQuestion() | HookTool():
+                if self.asker is None:
+                    return unheard(hook, "could not be asked: nobody is there")
+                return await self.asker(hook, told)
 
     async def _run_command(self, hook: Hook, stdin: bytes) -> Verdict:
         root = self.host.root
@@ -153,10 +180,6 @@ def _is_for(hook: AnyHook, event: str, matcher: str, call: CallMatch | None) -> 
     rule = hook.rule if isinstance(hook, Hook) else None
     # A call of which nothing is known may do what the rule names.
     return rule is None or call is None or call.falls_under(rule)
-
-
-def _is_awaited(hook: AnyHook) -> bool:
-    return hook.event not in _UNAWAITED and not (isinstance(hook, Hook) and not hook.waits)
 
 
 async def _call(hook: AnyFunctionHook, told: bytes) -> Verdict:

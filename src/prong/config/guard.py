@@ -10,6 +10,7 @@ import msgspec
 from prong.agent import Hooks, Verdict
 from prong.agent.call_match import CallMatch
 from prong.config.instruction import Instructions
+from prong.foreign_json import NOT_JSON
 from prong.tools.structured import StructuredOutput
 
 _REMINDERS = 3
@@ -40,6 +41,10 @@ class Guard(msgspec.Struct, kw_only=True):
         seen = self.instructions.clone() if self.instructions and instructed else None
         return Guard(hooks=hooks or self.hooks, cwd=self.cwd, instructions=seen)
 
+    def listens(self, event: str) -> bool:
+        """Whether there are hooks, or instructions that a call may come upon."""
+        return self.hooks.listens(event) or (event in _TOUCHED and self.instructions is not None)
+
     async def fire(
         self,
         event: str,
@@ -69,7 +74,7 @@ class Guard(msgspec.Struct, kw_only=True):
     ) -> Verdict:
         try:
             paths = msgspec.json.decode(payload["tool_input"], type=_Paths)
-        except msgspec.MsgspecError:
+        except NOT_JSON:
             return verdict
         path = os.path.join(self.cwd, paths.file_path or paths.notebook_path)  # noqa: PTH118 - strings
         found = instructions.nested_for(path)

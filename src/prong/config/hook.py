@@ -1,4 +1,4 @@
-"""Hooks as files declare them: commands that are told of events and may block them.
+"""Hooks as files declare them: commands, addresses and models that may block what they are told of.
 
 A hook is honoured in full or not at all. What a file says of one that guards something and that
 cannot be honoured is fatal: to go on without it, or with half of it, would be to go on unguarded.
@@ -13,7 +13,19 @@ from typing import Literal, TypeAlias, cast, get_args
 import msgspec
 
 from prong.config.document import Document, PathStep
+from prong.config.hook_way import (
+    WAYS,
+    HookFault,
+    HookPost,
+    HookQuestion,
+    HookTool,
+    HookWay,
+    read_way,
+    way_fault,
+)
 from prong.errors import ConfigError
+from prong.foreign_number import is_number
+from prong.system.bash_program import bash_program
 from prong.tools.rule import BadRule, Rule, parse_rule
 
 EventName: TypeAlias = Literal[
@@ -56,6 +68,10 @@ _SECONDS["SessionEnd"] = 10.0
 _LAST_SECONDS = 60.0
 """How long one may take at most when the session ends."""
 
+_KINDS = "command, http, mcp_tool or prompt"
+_JUDGING = 30.0
+"""How long a model may take that is asked."""
+
 _DEFAULTS: dict[str, tuple[object, ...]] = {
     "type": ("command",),
     "shell": ("bash",),
@@ -91,7 +107,7 @@ def name_matches(event: str, matcher: str, name: str) -> bool:
 
 
 class Hook(msgspec.Struct, frozen=True):
-    """One command that is run on one event."""
+    """One thing that is done on one event: a command, or what stands in its place."""
 
     event: str
     matcher: str
@@ -109,15 +125,20 @@ class Hook(msgspec.Struct, frozen=True):
     """Whether what it is told of waits for it; one that does not can forbid nothing."""
     wakes: bool = False
     """Whether an agent is told, and woken, if such a hook objects."""
+    way: HookWay | None = None
+    """What is told or asked in place of a command."""
 
     def matches(self, event: str, name: str) -> bool:
         """Say whether this hook is for the event."""
         return event == self.event and name_matches(event, self.matcher, name)
 
     def argv(self, root: str) -> list[str]:
-        """Give the program and its arguments; a shell finds the project in its environment."""
+        """Give the program and its arguments; a shell finds the project in its environment.
+
+        Raises FileNotFoundError if there is no shell.
+        """
         if self.args is None:
-            return ["bash", "-c", self.command]
+            return [bash_program(), "-c", self.command]
         words = [self.command, *self.args]
         for name in _PLACES:
             words = [word.replace(f"${{{name}}}", root) for word in words]
@@ -125,7 +146,16 @@ class Hook(msgspec.Struct, frozen=True):
 
     @property
     def line(self) -> str:
-        """Show what is run."""
+        """Show what is run, told or asked."""
+        match self.way:
+            case HookPost(url=url):
+                return f"POST {url}"
+            case HookQuestion(prompt=prompt, model=model):
+                return f"a question to {model or 'a small model'}: {' '.join(prompt.split())}"
+            case HookTool(server=server, tool=tool):
+                return f"the tool {tool} of the MCP server {server}"
+            case None:
+                pass
         if self.args is None:
             return self.command
         from shlex import join
@@ -252,19 +282,22 @@ def _meant(event: str) -> str:
 
 def _hook(path: str, event: str, matcher: str, entry: dict[str, object]) -> Hook:
     args = cast("list[str] | None", entry.get("args"))
-    seconds = float(cast("float", entry.get("timeout", _SECONDS.get(event, SECONDS))))
+    way = read_way(entry)
+    usual = _JUDGING if isinstance(way, HookQuestion) else _SECONDS.get(event, SECONDS)
+    seconds = float(cast("float", entry.get("timeout", usual)))
     rule = _rule(entry.get("if"))
     assert not isinstance(rule, BadRule), "it was looked over"
     return Hook(
         event,
         matcher,
-        str(entry["command"]),
+        "" if way is not None else str(entry["command"]),
         min(seconds, _LAST_SECONDS) if event == "SessionEnd" else seconds,
         path,
         None if args is None else tuple(args),
         rule,
         waits=not (entry.get("async") or entry.get("asyncRewake")),
         wakes=entry.get("asyncRewake") is True,
+        way=way,
     )
 
 
@@ -277,9 +310,11 @@ def _rule(text: object) -> Rule | BadRule | None:
     return parse_rule(text, effect="deny", source="session")
 
 
-def _fault(event: str, entry: dict[str, object]) -> tuple[str, str] | None:
+def _fault(event: str, entry: dict[str, object]) -> HookFault | None:
     """Say why a hook cannot be honoured as it is written, and which key says so."""
-    checks: tuple[Callable[[dict[str, object]], tuple[str, str] | None], ...] = (
+    if entry.get("type") in WAYS:
+        return way_fault(event, entry) or _seconds_fault(entry) or _rule_fault(event, entry)
+    checks: tuple[Callable[[dict[str, object]], HookFault | None], ...] = (
         _key_fault,
         _command_fault,
         _seconds_fault,
@@ -289,7 +324,7 @@ def _fault(event: str, entry: dict[str, object]) -> tuple[str, str] | None:
     return found or _rule_fault(event, entry)
 
 
-def _rule_fault(event: str, entry: dict[str, object]) -> tuple[str, str] | None:
+def _rule_fault(event: str, entry: dict[str, object]) -> HookFault | None:
     """Find a choice by what a call does that chooses nothing."""
     rule = _rule(entry.get("if"))
     if isinstance(rule, BadRule):
@@ -299,9 +334,9 @@ def _rule_fault(event: str, entry: dict[str, object]) -> tuple[str, str] | None:
     return None
 
 
-def _key_fault(entry: dict[str, object]) -> tuple[str, str] | None:
+def _key_fault(entry: dict[str, object]) -> HookFault | None:
     if (kind := entry.get("type", "command")) != "command":
-        return f"hooks of type {kind!r} are not supported; use 'command'", "type"
+        return f"hooks of type {kind!r} are not supported; use {_KINDS}", "type"
     for key, value in entry.items():
         if key in _OTHER_KEYS or value in _DEFAULTS.get(key, ()):
             continue
@@ -309,7 +344,7 @@ def _key_fault(entry: dict[str, object]) -> tuple[str, str] | None:
     return None
 
 
-def _command_fault(entry: dict[str, object]) -> tuple[str, str] | None:
+def _command_fault(entry: dict[str, object]) -> HookFault | None:
     command, args = entry.get("command"), entry.get("args")
     if not isinstance(command, str) or not command.strip():
         return "a hook must have a 'command'", ""
@@ -322,14 +357,14 @@ def _command_fault(entry: dict[str, object]) -> tuple[str, str] | None:
     return (f"{unknown[0]} is of a plug-in, and there are none here", "") if unknown else None
 
 
-def _seconds_fault(entry: dict[str, object]) -> tuple[str, str] | None:
+def _seconds_fault(entry: dict[str, object]) -> HookFault | None:
     seconds = entry.get("timeout", 60)
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds <= 0:
+    if not is_number(seconds) or seconds <= 0:
         return "'timeout' must be a number of seconds above 0", "timeout"
     return None
 
 
-def _program_fault(entry: dict[str, object]) -> tuple[str, str] | None:
+def _program_fault(entry: dict[str, object]) -> HookFault | None:
     """Find an interpreter without a program: it would run the event it is told of.
 
     In an event stands text that a model chose.

@@ -9,6 +9,7 @@ import msgspec
 from prong.agent.verdict import Permission, Verdict
 from prong.config.function_hook import AnyFunctionHook
 from prong.config.hook import ENDS, GATES, Hook
+from prong.foreign_json import NOT_JSON
 from prong.hook_call import HookResult
 from prong.host import Finished
 
@@ -88,7 +89,7 @@ def read_result(hook: AnyFunctionHook, said: object) -> Verdict:
                 hook_specific_output=specific,
             ),
         )
-    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         return unheard(hook, f"gave a HookResult that was not understood ({error})")
 
 
@@ -106,25 +107,26 @@ def read_verdict(hook: Hook, finished: Finished) -> Verdict:
     if finished.code != 0:
         tail = f": {errors[-500:]}" if errors else ""
         warned = _warning(hook, f"ended with code {finished.code}{tail}")
-        return join([_read_json(hook, output), warned]) if output.startswith("{") else warned
+        return join([read_printed(hook, output), warned]) if output.startswith("{") else warned
     if finished.cut and output.startswith("{"):
         return unheard(hook, "printed more than is read")
     if not output.startswith("{"):
         return Verdict(context=(output,) if output and hook.event in SPEAKS else ())
-    return _read_json(hook, output)
+    return read_printed(hook, output)
 
 
 def _read_refusal(hook: Hook, output: str, errors: str) -> Verdict:
     """Read what was printed by a hook that blocks whatever it printed."""
-    said = _read_json(hook, output) if output.startswith("{") else Verdict()
+    said = read_printed(hook, output) if output.startswith("{") else Verdict()
     why = errors or f"a {hook.event} hook blocked this without giving a reason"
     return msgspec.structs.replace(said, block=said.reason or why, permission=None, updated=None)
 
 
-def _read_json(hook: Hook, output: str) -> Verdict:
+def read_printed(hook: Hook, output: str) -> Verdict:
+    """Understand an object, printed by a command or answered by an address."""
     try:
         verdict = _read_printed(hook, msgspec.json.decode(output, type=_Printed))
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except NOT_JSON as error:
         return unheard(hook, f"printed JSON that was not understood ({error})")
     printed: dict[str, Any] = msgspec.json.decode(output)
     specific = printed.get("hookSpecificOutput")

@@ -8,7 +8,6 @@ read, and so do files of rules that are for single paths. Each file and each tex
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
@@ -19,6 +18,8 @@ from prong.config.front import read_front
 from prong.config.listing import lies_in, list_files
 from prong.config.trust import Trust
 from prong.errors import ConfigError
+from prong.system.identity import user_id
+from prong.system.path_form import normal_path, real_path
 from prong.tools.ground import Policy, why_unread
 from prong.tools.mention import blank_comments, find_mentions
 
@@ -131,13 +132,13 @@ class Instructions(msgspec.Struct):
 
     def nested_for(self, path: str) -> tuple[Instruction, ...]:
         """Give the instructions for a file that were not shown before: of folders and of paths."""
-        place, root = Path(os.path.realpath(path)), Path(self.root)
+        place, root = Path(real_path(path)), Path(self.root)
         found: list[Instruction] = []
         for folder in reversed(place.parents):
             if folder.is_relative_to(root) and folder not in self._folders:
                 found += self._folder(folder)
         for rules in [*self._waiting]:
-            if rules.covers(str(place)):
+            if rules.covers(place.as_posix()):
                 self._waiting.remove(rules)
                 found += self._file(rules.file, depth=0, within=rules.within, fronted=True)
         return tuple(found)
@@ -185,7 +186,7 @@ class Instructions(msgspec.Struct):
             if inside or _is_ours(folder / name):
                 found += self._file(folder / name, depth=0, within=None if trusted else within)
         if inside:
-            found += self._rules(folder, str(folder), None if trusted else within)
+            found += self._rules(folder, folder.as_posix(), None if trusted else within)
         return found
 
     def _file(
@@ -203,7 +204,7 @@ class Instructions(msgspec.Struct):
         matter, which is left out.
         """
         try:
-            place = Path(os.path.realpath(path, strict=True))
+            place = Path(real_path(path, strict=True))
         except OSError:
             return []
         if place in self._paths or not self._may_read(path, place, within):
@@ -235,7 +236,7 @@ class Instructions(msgspec.Struct):
         if name.startswith("~/"):
             target = Path(self.home) / name[2:]
         else:
-            target = Path(os.path.normpath(path.parent / name))
+            target = Path(normal_path(path.parent / name))
         if not _is_file(target):
             # Most words that begin with @ name a person or a package, not a file.
             if name.startswith(("./", "../", "~/", "/")) or name.endswith((".md", ".txt")):
@@ -253,7 +254,7 @@ class Instructions(msgspec.Struct):
                 f"leads to {place}, outside the project; left out, because the folder is not "
                 "trusted: run 'prong trust' in it to let it count"
             )
-        elif self.policy and (kept := why_unread(self.policy, str(place))):
+        elif self.policy and (kept := why_unread(self.policy, place.as_posix())):
             why = f"is left out: {kept}"
         else:
             return True
@@ -286,11 +287,11 @@ def collect_instructions(
     `memory` is the folder with notes of earlier sessions, if they are to be read.
     """
     found = Instructions(
-        home=os.path.realpath(home),
-        root=os.path.realpath(root),
-        cwd=os.path.realpath(cwd),
+        home=real_path(home),
+        root=real_path(root),
+        cwd=real_path(cwd),
         trusted=trusted,
-        memory=memory and os.path.realpath(memory),
+        memory=memory and real_path(memory),
         policy=policy,
     )
     found.start()
@@ -299,11 +300,11 @@ def collect_instructions(
 
 def find_root(cwd: str) -> str:
     """Find the project's root: the nearest folder with a `.git`, else the folder itself."""
-    place = Path(os.path.realpath(cwd))
+    place = Path(real_path(cwd))
     for folder in (place, *place.parents):
         if (folder / ".git").exists():
-            return str(folder)
-    return str(place)
+            return folder.as_posix()
+    return place.as_posix()
 
 
 def _without_front(text: str) -> str:
@@ -330,6 +331,6 @@ def _is_ours(path: Path) -> bool:
     Anybody may leave a file in a shared folder such as /tmp.
     """
     try:
-        return path.lstat().st_uid in (os.getuid(), 0)
+        return path.lstat().st_uid in (user_id(), 0)
     except OSError:
         return False

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from prong.errors import ConfigError
+from prong.system.path_form import real_path
 
 MOST = 10_000
 """Names that are looked at below one folder."""
@@ -51,7 +52,7 @@ def list_entries(folder: Path, *, within: str | None = None) -> Listing:
 
 def lies_in(path: Path, folder: str) -> bool:
     """Whether a path, links followed, is below a folder."""
-    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+    return Path(real_path(path)).is_relative_to(real_path(folder))
 
 
 def outside(path: Path) -> ConfigError:

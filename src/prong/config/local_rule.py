@@ -7,7 +7,6 @@ is vouched for in the user's own file of decisions, and counts although the rest
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import stat
 import time
@@ -22,13 +21,15 @@ from prong.config.secrecy import secrets
 from prong.config.trust import Trust
 from prong.errors import ConfigError
 from prong.provider import Secrets
+from prong.system.descriptor import is_link, sync
+from prong.system.held_folder import HeldFolder
 
 FOLDER, NAME = ".prong", "settings.local.json"
 
 _LARGEST = 4_000_000
 _TRIES, _PAUSE = 50, 0.02
 """How often, and after how many seconds, another process is waited for."""
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _UNTRACKED = f"{NAME}\n.gitignore\n"
 
 
@@ -45,12 +46,17 @@ class LocalRules:
     @property
     def path(self) -> str:
         """The file they are kept in."""
-        return str(Path(self._root, FOLDER, NAME))
+        return Path(self._root, FOLDER, NAME).as_posix()
 
     def offer(self, rules: Sequence[str]) -> str:
-        """Give the file that would keep such rules; empty if one holds a key, or there are none."""
-        hidden = any(self._secrets.mask(rule) != rule for rule in rules)
-        return "" if hidden or not rules else self.path
+        """Give the file that would keep such rules; empty if none can be kept.
+
+        One that holds a key cannot, nor one for a worktree: another may have its name later.
+        """
+        from prong.host.worktree import FOLDER
+
+        passing = any(f"/{FOLDER}/" in rule or self._secrets.mask(rule) != rule for rule in rules)
+        return "" if passing or not rules else self.path
 
     def add(self, rules: Sequence[str]) -> None:
         """Keep rules; whatever else the file holds stays.
@@ -58,7 +64,7 @@ class LocalRules:
         Raises ConfigError if that is not possible: then the file is as it was.
         """
         if not self.offer(rules):
-            raise ConfigError(self.path, "a rule with a key in it belongs in no file; nothing kept")
+            raise ConfigError(self.path, "a rule with a key or for a worktree belongs in no file")
         try:
             with _opened(self._root, self.path) as folder:
                 self._add(folder, rules)
@@ -66,7 +72,7 @@ class LocalRules:
             why = f"cannot be written ({error.strerror}), so no rule was kept"
             raise ConfigError(self.path, why) from error
 
-    def _add(self, folder: int, rules: Sequence[str]) -> None:
+    def _add(self, folder: HeldFolder, rules: Sequence[str]) -> None:
         before = _read(folder, self.path)
         after = _added(_parsed(self.path, before), rules)
         if not self._trusted:
@@ -76,25 +82,24 @@ class LocalRules:
             _hide(folder)
             self._put(folder, before, after)
 
-    def _put(self, folder: int, before: bytes | None, after: bytes) -> None:
+    def _put(self, folder: HeldFolder, before: bytes | None, after: bytes) -> None:
         """Put a whole file in the place of the one that was read."""
         fresh = f".{NAME}.{os.getpid()}.tmp"
         with suppress(FileNotFoundError):
-            os.unlink(fresh, dir_fd=folder)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            folder.remove(fresh)
         try:
-            with os.fdopen(os.open(fresh, flags, 0o600, dir_fd=folder), "wb") as file:
+            with os.fdopen(folder.open(fresh, _NEW), "wb") as file:
                 file.write(after)
                 file.flush()
-                os.fsync(file.fileno())
+                sync(file.fileno())
             # Editors take no lock.
             if _read(folder, self.path) != before:
                 raise ConfigError(self.path, "was changed in this moment; no rule kept, try again")
-            os.replace(fresh, NAME, src_dir_fd=folder, dst_dir_fd=folder)
-            os.fsync(folder)
+            folder.replace(fresh, NAME)
+            folder.sync()
         finally:
             with suppress(FileNotFoundError):
-                os.unlink(fresh, dir_fd=folder)
+                folder.remove(fresh)
 
 
 def local_rules(place: Place) -> LocalRules | None:
@@ -105,37 +110,32 @@ def local_rules(place: Place) -> LocalRules | None:
 
 
 @contextmanager
-def _opened(root: str, path: str) -> Generator[int]:
+def _opened(root: str, path: str) -> Generator[HeldFolder]:
     """Hold the folder of settings, which must be one of the project's own, for oneself alone."""
-    above = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with HeldFolder(root, follow=True) as above:
         with suppress(FileExistsError):
-            os.mkdir(FOLDER, 0o700, dir_fd=above)
-        if not stat.S_ISDIR(os.stat(FOLDER, dir_fd=above, follow_symlinks=False).st_mode):
+            above.make(FOLDER, 0o700)
+        found = above.find(FOLDER)
+        if is_link(found) or not stat.S_ISDIR(found.st_mode):
             raise ConfigError(path, f"{FOLDER} is a link or no folder, so no rule was kept")
-        folder = os.open(FOLDER, _READ | os.O_DIRECTORY, dir_fd=above)
-    finally:
-        os.close(above)
-    try:
+        folder = above.enter(FOLDER)
+    with folder:
         _lock(folder, path)
         yield folder
-    finally:
-        os.close(folder)
 
 
-def _lock(folder: int, path: str) -> None:
+def _lock(folder: HeldFolder, path: str) -> None:
     for _ in range(_TRIES):
-        with suppress(BlockingIOError):
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if folder.try_lock():
             return
         time.sleep(_PAUSE)
     raise ConfigError(path, "another process writes there; no rule was kept, try again")
 
 
-def _read(folder: int, path: str) -> bytes | None:
+def _read(folder: HeldFolder, path: str) -> bytes | None:
     """Read the file as it is; None if there is none."""
     try:
-        descriptor = os.open(NAME, _READ, dir_fd=folder)
+        descriptor = folder.open(NAME, os.O_RDONLY)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -198,8 +198,7 @@ def _once(document: Document) -> Any:
     return take
 
 
-def _hide(folder: int) -> None:
+def _hide(folder: HeldFolder) -> None:
     """Have git ignore the file; a list that is there already stays as it is."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with suppress(OSError), os.fdopen(os.open(".gitignore", flags, 0o644, dir_fd=folder), "w") as f:
+    with suppress(OSError), os.fdopen(folder.open(".gitignore", _NEW, 0o644), "w") as f:
         f.write(_UNTRACKED)

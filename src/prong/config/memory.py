@@ -26,6 +26,8 @@ from prong.errors import ConfigError
 from prong.host import make_private
 from prong.journal import store
 from prong.journal.note import NoteChange
+from prong.system.descriptor import open_own, sync
+from prong.system.path_form import real_path
 
 MOST = 8_000
 """Characters of the file to which Prong adds nothing more: every later request carries them."""
@@ -210,7 +212,7 @@ class _Revision:
 
 def note_file(root: str, folder: Path) -> NoteFile:
     """Find the notes of a project in a store."""
-    return NoteFile(store.project(os.path.realpath(root), folder) / "memory")
+    return NoteFile(store.project(real_path(root), folder) / "memory")
 
 
 def remembers(options: Options, settings: Settings) -> bool:
@@ -226,14 +228,14 @@ def _digest(line: str) -> str:
 
 def _write(path: Path, text: str) -> None:
     """Put a whole file in the place of another, for its owner alone."""
-    target = Path(os.path.realpath(path))
+    target = Path(real_path(path))
     fresh = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    descriptor = open_own(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
-            os.fsync(file.fileno())
+            sync(file.fileno())
         fresh.replace(target)
     finally:
         fresh.unlink(missing_ok=True)

@@ -9,12 +9,13 @@ from collections.abc import Set as AbstractSet
 
 import msgspec
 
-from prong.config.alias import betas, in_environment, long_name, nearest
+from prong.agent.spec import INHERIT
+from prong.config.alias import SHORT, betas, in_environment, long_name, nearest
 from prong.config.option import Options
 from prong.config.place import Place
 from prong.config.sampling import changed, sampling
 from prong.entry import ToolSpec
-from prong.errors import BadInput, UnknownName
+from prong.errors import BadInput, ProngError, UnknownName
 from prong.journal.note import ModelChosen
 from prong.prompt import Head
 from prong.provider import (
@@ -24,9 +25,11 @@ from prong.provider import (
     Providers,
     is_local,
     is_loopback,
+    kind_of_server,
     pick,
     read_url,
 )
+from prong.system.identity import system_name
 from prong.text import load_text
 from prong.tools.delegate import AgentTool
 from prong.wire import HeadSpec, dialect
@@ -87,25 +90,55 @@ def choose(place: Place, named: str | None, before: ModelChosen | None = None) -
     same = not named or recorded.model in {named, name}
     old = recorded if same else ModelChosen("")
     headers = {**values.headers, **options.headers}
-    base_url = options.base_url or old.base_url or values.base_url
-    api = options.api or old.api or values.api
+    base_url, api, key = options.base_url, options.api, options.api_key
+    kind, other = kind_of_server(full.name), named != options.model
+    if kind != "none":
+        base_url = base_url or old.base_url or values.base_url
+        api = api or old.api or values.api
+    elif other:
+        # What options say is of the session's model; this one is another, and has no server.
+        base_url = api = None
+    if other and kind != "address":
+        key = None
     try:
         endpoint, model = pick(
             full.name,
             base_url=base_url,
             api=api,
-            key=options.api_key,
+            key=key,
             key_helper=values.api_key_helper,
             headers=headers.items(),
             explicit=values.cache_marks,
             env=env,
         )
     except UnknownName as error:
-        raise UnknownName(f"{error}{nearest(short, values)}") from None
+        if short in values.model_aliases:
+            why = f"; it is what the setting modelAliases has for {short!r}"
+        else:
+            why = nearest(short, values)
+        raise UnknownName(f"{error}{why}") from None
     patience = msgspec.convert(dict(values.retry), Patience)
     asks = values.cache_diagnostics and _diagnoses(endpoint)
     asked = betas(model, long=full.long)
     return Chosen(name, model, endpoint, base_url, api, patience, asks, asked)
+
+
+def unknown_models(place: Place) -> list[str]:
+    """Say which models that settings and types of agents name are known to nobody."""
+    values = place.settings.values
+    named = [("the setting exploreModel", values.explore_model)]
+    # The setting agents.model is the model of every type that names none.
+    named += [(f"the agent type {kind.name}", kind.model) for kind in place.types.values()]
+    first = {name: who for who, name in reversed(named) if name and name not in {INHERIT, *SHORT}}
+    told: list[str] = []
+    for name, who in first.items():
+        try:
+            choose(place, name)
+        except UnknownName as error:
+            told.append(f"{who} names a model that cannot be asked: {error}")
+        except ProngError:
+            continue
+    return told
 
 
 def _environment(place: Place) -> Mapping[str, str]:
@@ -196,13 +229,11 @@ def notes_of_servers(place: Place, *, only: AbstractSet[str] | None = None) -> s
 
 def surroundings(place: Place, *, instructions: bool = True) -> str:
     """Say where an agent is and, unless they are left out, what the project instructs."""
-    import platform
-
     facts = (
         "# Where you are\n\n"
         f"- Working folder: {place.cwd}\n"
         f"- Project folder: {place.root}\n"
-        f"- Platform: {platform.system()} {platform.machine()}\n"
+        f"- Platform: {system_name()}\n"
         f"- Date: {time.strftime('%Y-%m-%d')}"
     )
     parts = [facts]

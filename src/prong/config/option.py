@@ -46,6 +46,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """A name by which the session can be found again."""
     mode: str | None = None
     """Permission mode."""
+    allow_actions: bool = False
+    """Whether other processes of the user, such as `prong web --allow-actions`, may act in the
+    session without anybody being asked: answer, send messages, stop."""
     permission_prompt_tool: str | None = None
     """A tool of an MCP server that is asked for permission where nobody else can be."""
     agent: str | None = None
@@ -139,6 +142,7 @@ class OptionKeywords(TypedDict, total=False):
     persist: bool
     name: str | None
     mode: str | None
+    allow_actions: bool
     permission_prompt_tool: str | None
     agent: str | None
     worktree: str | None

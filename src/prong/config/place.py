@@ -39,9 +39,10 @@ from prong.config.type_server import join_servers
 from prong.errors import BadInput, UnknownName
 from prong.host.private import socket_folders
 from prong.journal import store
+from prong.system.path_form import normal_path, real_path, user_home
 from prong.tools.ground import Sandboxing, is_inside
 from prong.tools.policy import Mode, Policy
-from prong.tools.rule import BadRule, Effect, Rule, parse_rule
+from prong.tools.rule import BadRule, Effect, Rule, parse_rule, spell_absolute
 from prong.tools.seal import sealed_in
 from prong.tools.skill import listing
 from prong.tools.skill_text import Skill
@@ -110,7 +111,7 @@ def look_around(options: Options, *, cwd: str | None = None) -> Place:
     brought = [place for plugin in plugins.plugins for place in plugin.skills if options.skills]
     instructions, skills = None, find_brought(brought, policy=policy)
     if not options.bare:
-        notes = str(note_file(root, kept).folder) if remembers(options, settings) else ""
+        notes = note_file(root, kept).folder.as_posix() if remembers(options, settings) else ""
         instructions = collect_instructions(
             home, root, cwd, trusted=trusted, memory=notes, policy=policy
         )
@@ -213,17 +214,29 @@ def _cut_lists(skills: Sequence[Skill], types: AgentTypes) -> list[str]:
 def folders(options: Options, given: str | None = None) -> tuple[str, str, str]:
     """Find the user's home, the working folder, which may be given, and the project's folder.
 
-    Raises UsageError if the working folder is none.
+    Raises UsageError if the working folder is none, or may not be entered.
     """
     env = os.environ if options.env is None else options.env
-    home = env.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - strings throughout
-    cwd = given or os.path.realpath(options.cwd)
-    if given is None and not os.path.isdir(cwd):  # noqa: PTH112 - strings throughout
-        raise BadInput(f"{options.cwd!r} is not a folder; choose one with --cwd")
+    home = normal_path(env["HOME"]) if env.get("HOME") else user_home()
+    cwd = given or real_path(options.cwd)
+    if given is None and (why := _why_no_folder(cwd)):
+        raise BadInput(f"{options.cwd!r} {why}; choose one with --cwd")
     root = find_root(cwd)
-    if os.path.realpath(home) == root:
+    if real_path(home) == root:
         root = cwd  # a home folder under version control is not one project
     return home, cwd, root
+
+
+def _why_no_folder(path: str) -> str:
+    """Say why nobody can work in a folder; empty if that can be."""
+    try:
+        # To look at what is in it, itself too, is to enter it.
+        os.stat(f"{path}/.")  # noqa: PTH116 - strings throughout
+    except PermissionError:
+        return "cannot be entered, for want of permission"
+    except OSError:
+        return "is not a folder"
+    return "" if os.path.isdir(path) else "is not a folder"  # noqa: PTH112 - likewise
 
 
 def _settings(home: str, root: str, options: Options, *, trusted: bool) -> Settings:
@@ -265,7 +278,7 @@ def _reading_policy(
     rules = read_rules(options, settings)
     return Policy(
         root=root,
-        home=os.path.realpath(home),
+        home=real_path(home),
         rules=tuple(rule for rule in rules if rule.specifier is not None),
         sealed=_sealed(kept, home, env),
     )
@@ -273,12 +286,14 @@ def _reading_policy(
 
 def _sealed(kept: Path, home: str, env: Mapping[str, str]) -> tuple[str, ...]:
     """Name what no agent reads: where this session keeps things, and where others do."""
-    stores = (str(kept), str(store.home(env)), f"{home}/.prong")
-    return sealed_in(_by_all_names(stores), _by_all_names(socket_folders(env)))
+    stores = (kept.as_posix(), store.home(env).as_posix(), f"{home}/.prong")
+    # Sockets are made where this process' own environment says, whatever the session is given.
+    sockets = (*socket_folders(env), *socket_folders(os.environ))
+    return sealed_in(_by_all_names(stores), _by_all_names(sockets))
 
 
 def _by_all_names(paths: Iterable[str]) -> Iterator[str]:
-    return (path for one in paths for path in (one, os.path.realpath(one)))
+    return (path for one in paths for path in (one, real_path(one)))
 
 
 def make_policy(place: Place, *, home: str, storage: str, sandbox: Sandboxing) -> Policy:
@@ -295,14 +310,14 @@ def make_policy(place: Place, *, home: str, storage: str, sandbox: Sandboxing) -
         rules=(*read_rules(options, place.settings), *_skill_rules(place)),
         # What the session keeps of itself may be read; nobody but the session writes there.
         protected=(
-            os.path.realpath(storage),
-            str(note_file(place.root, place.store).folder),
+            real_path(storage),
+            note_file(place.root, place.store).folder.as_posix(),
             *_own_store(place, home),
         ),
         sealed=_sealed(place.store, home, place.env),
         sandbox=sandbox,
         folders=tuple(
-            os.path.realpath(os.path.join(place.cwd, os.path.expanduser(folder)))  # noqa: PTH111, PTH118
+            real_path(os.path.join(place.cwd, os.path.expanduser(folder)))  # noqa: PTH111, PTH118
             for folder in (*folders, *options.add_dirs, storage)
         ),
     )
@@ -315,10 +330,10 @@ def _skill_rules(place: Place) -> Iterator[Rule]:
         for skill in place.skills
         if skill.path.endswith("/SKILL.md") and not lies_in(Path(skill.path), place.root)
     }
-    for folder in sorted({os.path.realpath(folder) for folder in folders}):
+    for folder in sorted({real_path(folder) for folder in folders}):
         # A rule has no way to write these as they are.
         if not set(folder) & set("*?[]"):
-            yield Rule("allow", "Read", f"/{folder}/**", "user")
+            yield Rule("allow", "Read", f"{spell_absolute(folder)}/**", "user")
 
 
 def _own_store(place: Place, home: str) -> tuple[str, ...]:
@@ -326,8 +341,8 @@ def _own_store(place: Place, home: str) -> tuple[str, ...]:
 
     A folder that holds the project cannot be guarded as a whole.
     """
-    kept = os.path.realpath(place.store)
-    if kept == os.path.realpath(f"{home}/.prong") or is_inside(place.root, kept):
+    kept = real_path(place.store)
+    if kept == real_path(f"{home}/.prong") or is_inside(place.root, kept):
         return ()
     return (kept,)
 

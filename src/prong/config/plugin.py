@@ -24,6 +24,7 @@ from prong.config.skill_file import read_skill_file
 from prong.config.skill_search import SkillPlace, command_files, granted, skill_folders
 from prong.config.type_server import type_servers
 from prong.errors import ConfigError
+from prong.system.path_form import is_absolute, normal_path, real_path
 
 MANIFEST = ".claude-plugin/plugin.json"
 _PARTS = ("commands", "agents", "skills", "hooks", "mcpServers")
@@ -144,7 +145,7 @@ class _PluginReader:
     """A plug-in in the making."""
 
     def __init__(self, folder: Path, manifest: Document, name: str) -> None:
-        self._folder = Path(os.path.realpath(folder))
+        self._folder = Path(real_path(folder))
         self._manifest = manifest
         self._name = name
         self._problems: list[ConfigError] = []
@@ -189,12 +190,12 @@ class _PluginReader:
         """Find a path that is named; None, and a complaint, if it leads out or is not there."""
         text = text.replace("${CLAUDE_PLUGIN_ROOT}", ".")
         path = self._folder / text
-        if os.path.isabs(text) or not lies_in(path, str(self._folder)):  # noqa: PTH117 - any word
+        if is_absolute(text) or not lies_in(path, str(self._folder)):
             self._complain(f"'{key}' names {text!r}, which is outside the plug-in; left out", key)
         elif not path.exists():
             self._complain(f"'{key}' names {text!r}, which is not there", key)
         else:
-            return Path(os.path.normpath(path))
+            return Path(normal_path(path))
         return None
 
     def _complain(self, why: str, key: str) -> None:
@@ -304,6 +305,8 @@ def _rooted(hook: Hook, variables: Mapping[str, str]) -> Hook:
     """Give a hook that finds the folders of its plug-in in its environment."""
     from shlex import quote
 
+    if hook.way is not None:
+        return hook
     if hook.args is not None:
         named = [f"{name}={folder}" for name, folder in variables.items()]
         return msgspec.structs.replace(hook, command="env", args=(*named, hook.command, *hook.args))

@@ -25,6 +25,7 @@ from prong.config.listing import lies_in
 from prong.config.plugin import MANIFEST
 from prong.errors import BadInput, ConfigError, GitFailed, NotInstalled, NotPossibleNow, UnknownName
 from prong.host.git import INHERITED
+from prong.system.path_form import is_absolute, real_path
 
 MARKETPLACE = ".claude-plugin/marketplace.json"
 MOST_FILES = 10_000
@@ -99,7 +100,7 @@ def parse_source(text: str) -> PluginSource:
     """
     path = Path(text).expanduser()
     if path.is_dir():
-        return FolderSource(os.path.realpath(path))
+        return FolderSource(real_path(path))
     address, _, ref = text.partition("#")
     if ref and not re.fullmatch(_REF, ref):
         raise BadInput(f"{ref!r} is no branch, tag or commit")
@@ -211,7 +212,7 @@ def take_offer(market: Marketplace, offer: Offer, into: Path) -> tuple[Path, str
     what = f"{market.name}: the plug-in {offer.name}"
     if isinstance(offer.source, str):
         folder = market.folder / offer.source
-        if os.path.isabs(offer.source) or not lies_in(folder, str(market.folder)):  # noqa: PTH117 - any word
+        if is_absolute(offer.source) or not lies_in(folder, str(market.folder)):
             raise NotPossibleNow(f"{what} names {offer.source!r}, outside of the marketplace")
         if not folder.is_dir():
             raise NotPossibleNow(f"{what} names {offer.source!r}, which is not there")
@@ -252,7 +253,7 @@ def copy_plugin(source: Path, target: Path) -> list[str]:
         bound = f"more than {MOST_FILES:,} files or {MOST_BYTES // 10**6} MB"
         raise NotPossibleNow(f"{source} has {bound}; that is no plug-in")
     left: list[str] = []
-    root = os.path.realpath(source)
+    root = real_path(source)
     target.mkdir(parents=True)
     for path, kind in found:
         place = target / path.relative_to(source)
@@ -260,7 +261,7 @@ def copy_plugin(source: Path, target: Path) -> list[str]:
             place.mkdir()
         elif kind == "file":
             shutil.copy2(path, place)
-        elif lies_in(path, root) and not os.path.isabs(os.readlink(path)):  # noqa: PTH115, PTH117 - texts
+        elif lies_in(path, root) and not is_absolute(os.readlink(path)):  # noqa: PTH115 - texts
             place.symlink_to(os.readlink(path))  # noqa: PTH115 - a text
         else:
             left.append(f"{path.relative_to(source)} leads out of the plug-in; left out")

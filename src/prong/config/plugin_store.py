@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -30,6 +31,8 @@ from prong.host import make_private
 
 _LISTED = 40
 """Plug-ins of a marketplace that are named when none was chosen."""
+_STALE = 86_400.0
+"""Seconds after which nobody waits any more for an answer to whether one may be added."""
 
 
 class PluginRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,6 +162,11 @@ class PluginStore(msgspec.Struct, frozen=True):
     def _stage(self) -> Generator[Path]:
         """Make a folder for what is fetched, on the disk on which it will stay."""
         make_private(self.record.folder)
+        for one in self.record.folder.glob(".fetch-*"):
+            # Whoever made it was killed; it may hold whole repositories.
+            with suppress(OSError):
+                if one.lstat().st_mtime < time.time() - _STALE:
+                    shutil.rmtree(one)
         stage = Path(tempfile.mkdtemp(prefix=".fetch-", dir=self.record.folder))
         try:
             yield stage

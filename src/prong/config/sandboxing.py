@@ -8,6 +8,7 @@ from pathlib import Path
 from prong.config.place import Place
 from prong.errors import NotPossibleNow
 from prong.host import Host
+from prong.system.path_form import real_path
 from prong.tools.ground import Sandboxing, is_inside
 
 CACHES = (
@@ -53,9 +54,9 @@ def _caches(place: Place, home: str) -> tuple[str, ...]:
     given = place.settings.values.sandbox.caches
     if given is not None:
         return given
-    named = os.path.realpath(place.env.get("XDG_CACHE_HOME") or "/")
+    named = real_path(place.env.get("XDG_CACHE_HOME") or "/")
     # Whatever holds the home or the project is no folder for caches alone.
-    if any(is_inside(own, named) for own in (os.path.realpath(home), place.root)):
+    if any(is_inside(own, named) for own in (real_path(home), place.root)):
         return CACHES
     return (*CACHES, named)
 
@@ -83,7 +84,7 @@ def _real(paths: tuple[str, ...] | list[str], home: str, cwd: str) -> tuple[str,
     found: dict[str, None] = {}
     for path in paths:
         whole = home + path[1:] if path == "~" or path.startswith("~/") else path
-        found[os.path.realpath(os.path.join(cwd, whole))] = None  # noqa: PTH118 - strings throughout
+        found[real_path(os.path.join(cwd, whole))] = None  # noqa: PTH118 - strings throughout
     return tuple(found)
 
 
@@ -105,4 +106,4 @@ def repository(root: str) -> tuple[str, ...]:
     # Anything could be named there: only what is a repository counts.
     if not (own / "HEAD").is_file() or not (common / "objects").is_dir():
         return ()
-    return (os.path.realpath(common),)
+    return (real_path(common),)

@@ -10,6 +10,7 @@ import msgspec
 
 from prong.config.document import Document, PathStep
 from prong.errors import ConfigError
+from prong.foreign_number import is_number
 
 SECTION = "mcpServers"
 ServerTransport: TypeAlias = Literal["stdio", "http", "sse"]
@@ -24,6 +25,20 @@ _KINDS: dict[str, ServerTransport] = {
     "sse": "sse",
 }
 _VARIABLE = r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}"
+
+
+_PORTS = 1 << 16
+
+
+class ServerLogin(msgspec.Struct, frozen=True):
+    """As what a login at a server is asked for, where that was agreed on beforehand."""
+
+    client_id: str = ""
+    """That of a program which was registered there; empty to be registered on the spot."""
+    port: int | None = None
+    """The port of this machine that the browser is led back to; None for any."""
+    unheeded: tuple[str, ...] = ()
+    """Keys that have no effect."""
 
 
 class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +58,7 @@ class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
     headers: dict[str, str] = {}
     call_seconds: float | None = None
     """How long a call may go without a sign of life, in place of MCP_TOOL_TIMEOUT."""
+    login: ServerLogin = ServerLogin()
 
     @property
     def summary(self) -> str:
@@ -116,6 +132,7 @@ def _server(
         url=url,
         headers=parts.map("headers"),
         call_seconds=parts.seconds("timeout"),
+        login=parts.login(),
     )
 
 
@@ -143,9 +160,24 @@ class _ServerFields(msgspec.Struct, frozen=True):
         value = self.value.get(key)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        if not is_number(value) or value <= 0:
             raise self._problem("must be a number of milliseconds above 0", key)
         return float(value) / 1000
+
+    def login(self) -> ServerLogin:
+        given = self.value.get("oauth")
+        if given is None:
+            return ServerLogin()
+        if not isinstance(given, dict):
+            raise self._problem("must be an object", "oauth")
+        told = cast("dict[str, object]", given)
+        client, port = told.get("clientId", ""), told.get("callbackPort")
+        if not isinstance(client, str):
+            raise self._problem("must be a text", "oauth", "clientId")
+        if port is not None and (type(port) is not int or not 0 < port < _PORTS):
+            raise self._problem("must be the number of a port", "oauth", "callbackPort")
+        unheeded = tuple(key for key in told if key not in {"clientId", "callbackPort"})
+        return ServerLogin(self._expand(client, "oauth", "clientId"), port, unheeded)
 
     def text(self, key: str) -> str:
         value = self.value.get(key, "")

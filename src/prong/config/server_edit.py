@@ -15,6 +15,8 @@ from prong.config.server import SECTION, ServerSpec, parse_servers
 from prong.config.server_file import PROJECT_FILE, USER_FILE
 from prong.errors import BadInput, ConfigError, NotPossibleNow, UnknownName
 from prong.host import make_private
+from prong.system.descriptor import open_unlinked, sync
+from prong.system.path_form import real_path
 
 EditScope: TypeAlias = Literal["local", "project", "user"]
 SCOPES: tuple[EditScope, ...] = ("local", "project", "user")
@@ -101,16 +103,16 @@ class ServerFile(msgspec.Struct, frozen=True):
             raise ConfigError(self.path, why) from error
 
     def _write(self, value: dict[str, Any]) -> None:
-        path = Path(os.path.realpath(self.path))
+        path = Path(real_path(self.path))
         mode = path.stat().st_mode & 0o777 if path.exists() else None
         if mode is None:
             mode = 0o644 if self.scope == "project" else 0o600
         fresh = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-        number = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode)
+        number = open_unlinked(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
         with os.fdopen(number, "wb") as file:
             file.write(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
             file.flush()
-            os.fsync(number)
+            sync(number)
         fresh.replace(path)
 
 

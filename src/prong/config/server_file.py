@@ -17,6 +17,7 @@ from prong.config.document import Document, parse_document, read_document, read_
 from prong.config.server import SECTION, ServerSpec, parse_servers
 from prong.config.setting import Settings
 from prong.errors import ConfigError
+from prong.foreign_number import is_number
 from prong.tools.mcp import full_name
 
 PROJECT_FILE = ".mcp.json"
@@ -181,7 +182,7 @@ def read_codex(path: Path) -> Document | ConfigError | None:
 
     try:
         value = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         return ConfigError(path, f"is not valid TOML: {error}; its servers are left out")
     tables: object = value.get("mcp_servers")
     if not isinstance(tables, dict):
@@ -196,9 +197,9 @@ def read_codex(path: Path) -> Document | ConfigError | None:
 
 def _from_codex(table: dict[str, Any]) -> dict[str, Any]:
     kept = {key: table[key] for key in ("command", "args", "env", "cwd", "url") if key in table}
-    headers: dict[str, Any] = dict(table.get("http_headers") or {})
-    if isinstance(variable := table.get("bearer_token_env_var"), str):
-        headers["Authorization"] = f"Bearer ${{{variable}}}"
-    if isinstance(seconds := table.get("tool_timeout_sec"), int | float):
-        kept["timeout"] = seconds * 1000
+    headers: Any = table.get("http_headers") or {}
+    if isinstance(headers, dict) and isinstance(variable := table.get("bearer_token_env_var"), str):
+        headers = {**cast("dict[str, Any]", headers), "Authorization": f"Bearer ${{{variable}}}"}
+    if (seconds := table.get("tool_timeout_sec")) is not None:
+        kept["timeout"] = seconds * 1000 if is_number(seconds) else seconds
     return {**kept, **({"headers": headers} if headers else {})}

@@ -52,6 +52,7 @@ _KINDS: dict[str, ValueKind] = {
     "ui": "text",
     "theme": "text",
     "wheelRows": "whole",
+    "statusLine": "object",
     "background": "flag",
     "scratchpad": "flag",
     "compactAt": "share",
@@ -98,6 +99,7 @@ _WIDENING = frozenset(
         "handback",
         "memory",
         "suggest",
+        "statusLine",
         "cleanupPeriodDays",
         "sandbox",
         "telemetry",
@@ -509,6 +511,8 @@ def _join_maps(old: object, new: object) -> object:
 
 
 def _withheld(key: str, value: object) -> str:
+    if key == "statusLine" and isinstance(value, dict):
+        return f"statusLine runs {cast('dict[str, object]', value).get('command', '')}"
     # Values of headers and variables may be secrets; their names are enough to decide.
     shown = ", ".join(cast("dict[str, object]", value)) if isinstance(value, dict) else str(value)
     return f"{key} {shown}"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Literal, TypeAlias, cast
 
 import msgspec
 
 from prong.errors import BadInput
+from prong.foreign_number import is_number
 from prong.host.target import read_target
 
 ValueKind: TypeAlias = Literal[
@@ -85,6 +85,12 @@ INSIDE: dict[str, dict[str, ValueType]] = {
         "caches": "texts",
         "outside": "texts",
     },
+    "statusLine": {
+        "type": ("command",),
+        "command": "text",
+        "padding": "count",
+        "refreshInterval": "amount",
+    },
     "mcp": {"wait": "number", "searchAbove": "count"},
     "agents": {
         "backend": ("inline", "process"),
@@ -123,7 +129,7 @@ def fits(shape: ValueType, value: object) -> bool:
             return isinstance(value, str) and bool(value.strip())
         case "whole" | "count":
             least = 1 if shape == "whole" else 0
-            return isinstance(value, int) and not isinstance(value, bool) and value >= least
+            return is_number(value) and isinstance(value, int) and value >= least
         case "number" | "amount" | "share":
             return _measures(shape, value)
         case "flag":
@@ -141,7 +147,7 @@ def fits(shape: ValueType, value: object) -> bool:
 
 
 def _measures(shape: ValueType, value: object) -> bool:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+    if not is_number(value):
         return False
     if shape == "amount":
         return value > 0

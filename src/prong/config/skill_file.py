@@ -21,6 +21,8 @@ KEYS = (
     "argument-hint",
     "arguments",
     "allowed-tools",
+    "disallowed-tools",
+    "paths",
     "context",
     "agent",
     "model",
@@ -28,7 +30,7 @@ KEYS = (
     "user-invocable",
     "hooks",
 )
-_UNUSED = frozenset({"effort", "paths", "shell", "disallowed-tools"})
+_UNUSED = frozenset({"effort", "shell"})
 """Keys that others make use of."""
 _LONGEST = 64
 
@@ -66,18 +68,22 @@ def read_skill_file(
     rules = [
         parse_rule(rule, effect="allow", source="skill") for rule in front.words("allowed-tools")
     ]
+    forbids = _forbids(front)
+    if isinstance(forbids, str):
+        raise wrong("disallowed-tools", forbids)
     model = front.text("model")
     skill = Skill(
         name=called,
         label=label if (label := front.text("name")) != called else "",
         description=_described(front),
         body=front.body,
-        path=str(path),
-        folder=str(path.parent),
+        path=path.as_posix(),
+        folder=path.parent.as_posix(),
         hint=" ".join(front.text("argument-hint").split()),
         parameters=front.words("arguments"),
-        variables={"CLAUDE_SKILL_DIR": str(path.parent), **variables},
+        variables={"CLAUDE_SKILL_DIR": path.parent.as_posix(), **variables},
         allows=tuple(rule for rule in rules if isinstance(rule, Rule)),
+        forbids=forbids,
         fork=context == "fork",
         agent=front.text("agent"),
         model="" if model == "inherit" else model,
@@ -97,10 +103,24 @@ def skill_name(text: str) -> str:
     return words[:_LONGEST]
 
 
+def _forbids(front: Front) -> tuple[Rule, ...] | str:
+    """Give the rules by which a skill forbids tools, or why they cannot be kept."""
+    words = front.words("disallowed-tools")
+    if words and front.text("context") == "fork":
+        return "disallowed-tools with context: fork are not supported; name a type in 'agent' there"
+    found = [parse_rule(word, effect="deny", source="skill") for word in words]
+    bad = next((rule for rule in found if isinstance(rule, BadRule)), None)
+    if bad is not None:
+        return f"disallowed-tools {bad.text!r} cannot be kept: {bad.why}"
+    return tuple(rule for rule in found if isinstance(rule, Rule))
+
+
 def _described(front: Front) -> str:
     lines = (line.strip(" #\t") for line in front.body.split("\n"))
     first = front.text("description") or next((line for line in lines if line), "")
-    return f"{first} {front.text('when_to_use')}".strip()
+    paths = ", ".join(front.list("paths"))
+    bound = f"Only for work on files like {paths}." if paths else ""
+    return " ".join(filter(None, (first, front.text("when_to_use"), bound)))
 
 
 def _unheeded(front: Front, rules: list[Rule | BadRule]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -13,6 +12,7 @@ from prong.config.document import read_text
 from prong.config.listing import lies_in, list_entries, list_files, name_some, outside
 from prong.config.skill_file import SkillFile, read_skill_file
 from prong.errors import ConfigError
+from prong.system.path_form import real_path
 from prong.tools.ground import Policy, why_unread
 from prong.tools.skill_text import Skill
 
@@ -101,7 +101,7 @@ class _SkillSearch:
             return
         skill = read.skill
         if (other := self.taken.get(skill.name)) is not None:
-            if os.path.realpath(other.path) != os.path.realpath(skill.path):
+            if real_path(other.path) != real_path(skill.path):
                 hidden = f"skill {skill.name!r} of {skill.path} is hidden by {other.path}"
                 self._warnings.append(hidden)
             return
@@ -158,7 +158,7 @@ def _files(
     place = Path(cwd)
     chain = [place, *place.parents]
     inside = [folder for folder in chain if folder.is_relative_to(root)]
-    bases = list(dict.fromkeys([*(str(folder) for folder in inside), home]))
+    bases = list(dict.fromkeys([*(folder.as_posix() for folder in inside), home]))
     for base in bases:
         within = None if base == home or trusted else root
         for kind in _FOLDERS:
@@ -201,7 +201,7 @@ def _read(place: SkillPlace, policy: Policy | None) -> SkillFile | None:
     text = read_text(path, limit=_LARGEST)
     if text is None:
         return None
-    if policy and (why := why_unread(policy, os.path.realpath(path))):
+    if policy and (why := why_unread(policy, real_path(path))):
         raise ConfigError(path, f"is left out: {why}")
     if isinstance(text, ConfigError):
         raise text

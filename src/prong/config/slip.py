@@ -41,6 +41,10 @@ def find_slip(name: str, known: Iterable[str], *, near: bool) -> str | None:
         return None
     from difflib import get_close_matches
 
+    # In a short name two letters that have changed places already make it too unlike.
+    for one in names:
+        if sorted(_bare(one)) == sorted(wanted):
+            return one
     found = get_close_matches(wanted, [_bare(one) for one in names], n=1, cutoff=_NEAR)
     return next((one for one in names if found and _bare(one) == found[0]), None)
 

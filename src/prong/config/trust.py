@@ -13,6 +13,7 @@ import msgspec
 from prong.config.document import Document, read_document
 from prong.errors import ConfigError
 from prong.host import make_private
+from prong.system.descriptor import sync
 
 
 class _Decisions(msgspec.Struct, frozen=True):
@@ -128,7 +129,7 @@ class Trust(msgspec.Struct, frozen=True):
         with fresh.open("wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            sync(file.fileno())
         fresh.replace(self.path)
 
 

@@ -73,6 +73,15 @@ class SandboxValues(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     outside: tuple[str, ...] = ()
 
 
+class StatusLineValues(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The setting `statusLine`."""
+
+    type: Literal["command"] = "command"
+    command: str = ""
+    padding: int = 0
+    refresh_interval: float | None = None
+
+
 class TelemetryValues(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The setting `telemetry`."""
 
@@ -116,6 +125,7 @@ class Values(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ui: Literal["full", "line"] | None = None
     theme: Literal["ansi", "dark", "light", "none"] | None = None
     wheel_rows: int = 3
+    status_line: StatusLineValues = StatusLineValues()
     background: bool = True
     scratchpad: bool = True
     compact_at: float | None = None
