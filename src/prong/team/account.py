@@ -98,7 +98,8 @@ class ChildAccount(CacheWatch):
 
     def close(self, status: ChildStatus, price: Price | None, delivered: DeliveryState) -> Receipt:
         """Give the receipt at the end of a run, whose report was delivered in some way."""
-        self.receipt = replace(self.receipt, delivered=delivered)
+        siblings = len(self.fan.joined) if self.fan is not None else self.receipt.siblings
+        self.receipt = replace(self.receipt, delivered=delivered, siblings=siblings)
         return self.settled(status, price)
 
 

@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import os.path
 from collections.abc import Callable, Iterator, Sequence
+from typing import Unpack
 
 import anyio
 from msgspec import Struct, field
 
 from prong.host import Host
+from prong.host.sandbox import Profile
 from prong.ids import TaskId
 from prong.journal.note import ChildSpec
+from prong.system.path_form import normal_path
 from prong.team.fileset import FileSet
 from prong.tools.access import Access, Running, Writing
-from prong.tools.ground import Ground, is_inside
-from prong.tools.policy import Decision, Deny, Grant, Mode, Policy, PolicyBox
+from prong.tools.agent_policy import AgentPolicy, Grant, Narrowing
+from prong.tools.ground import Decision, Deny, Ground, Mode, Policy, is_inside
+from prong.tools.policy_box import NarrowBox
 from prong.tools.rule import Rule
 
 _ALL = frozenset({"rm", "rmdir", "mv", "touch", "mkdir", "tee", "truncate", "unlink", "shred"})
@@ -101,14 +105,13 @@ class Claims:
         return found
 
 
-class FileBox(PolicyBox):
+class FileBox:
     """A worker's policy: as it is for the tree, and no file outside the worker's own."""
 
     def __init__(
-        self, parent: PolicyBox, claims: Claims, task_id: TaskId, files: FileSet | None
+        self, parent: AgentPolicy, claims: Claims, task_id: TaskId, files: FileSet | None
     ) -> None:
         """Take the policy to look through, and what the worker declared."""
-        super().__init__(parent.policy)
         self._parent = parent
         self._claims = claims
         self._task_id = task_id
@@ -129,11 +132,22 @@ class FileBox(PolicyBox):
         """Whether nothing but reading is possible."""
         return self._parent.only_reads
 
-    def equip(self, host: Host) -> str:
-        """Ask what the host holds, once for the tree."""
-        return self._parent.equip(host)
+    @property
+    def may_grant_edits(self) -> bool:
+        """Whether the mode of the view below is one that asks about edits."""
+        return self._parent.may_grant_edits
 
-    def _judge(
+    def decide(
+        self,
+        tool: str,
+        accesses: Sequence[Access],
+        *,
+        resolve: Callable[[str], str] = normal_path,
+    ) -> Decision:
+        """Decide on one call of the worker."""
+        return self.judge(tool, accesses, resolve, Grant())
+
+    def judge(
         self,
         tool: str,
         accesses: Sequence[Access],
@@ -141,7 +155,7 @@ class FileBox(PolicyBox):
         granted: Grant,
     ) -> Decision:
         """Decide as the tree does, then by the worker's files."""
-        verdict = self._parent._judge(tool, accesses, resolve, granted)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] # its own kind
+        verdict = self._parent.judge(tool, accesses, resolve, granted)
         if isinstance(verdict, Deny):
             return verdict
         pad = self.policy.scratchpad
@@ -153,21 +167,53 @@ class FileBox(PolicyBox):
             self._claims.write(self._task_id, path)
         return verdict
 
+    def profile(
+        self,
+        access: Running,
+        *,
+        approved: bool = False,
+        resolve: Callable[[str], str] = normal_path,
+    ) -> Profile:
+        """Choose what a command is held to, as the view below does."""
+        return self._parent.profile(access, approved=approved, resolve=resolve)
+
+    def equip(self, host: Host) -> str:
+        """Ask what the host holds, once for the tree."""
+        return self._parent.equip(host)
+
+    def keeps_back(self, path: str, folder: str) -> bool:
+        """Whether a path may not be shown that a search of a folder has found."""
+        return self._parent.keeps_back(path, folder)
+
     def allow_for_session(self, rule: Rule | str) -> None:
         """Add an allow rule for the whole tree."""
         self._parent.allow_for_session(rule)
-
-    def _may_grant_edits(self) -> bool:
-        return self._parent._may_grant_edits()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] # its own kind
 
     def lend(self, rules: Sequence[Rule]) -> bool:
         """Take nothing: a child is never allowed more than its tree."""
         del rules
         return False
 
+    def lending(self, rules: Sequence[Rule]) -> AgentPolicy:
+        """Lend nothing to single calls either."""
+        del rules
+        return self
+
+    def bar(self, rules: Sequence[Rule]) -> None:
+        """Let rules forbid more to the agent of the view below."""
+        self._parent.bar(rules)
+
+    def give_back(self) -> None:
+        """Let what was barred hold no longer, if it ends before the worker does."""
+        self._parent.give_back()
+
     def set_mode(self, mode: Mode) -> None:
         """Change the mode of the view below."""
         self._parent.set_mode(mode)
+
+    def narrow(self, **terms: Unpack[Narrowing]) -> AgentPolicy:
+        """Return one for a child of the worker, which has the worker's files."""
+        return NarrowBox(self, **terms)
 
     def _refusal(self, path: str) -> str | None:
         pad = self.policy.scratchpad

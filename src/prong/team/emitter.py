@@ -30,16 +30,13 @@ class Emitter:
 
     def emit(self, event: Event) -> None:
         """Tell of an event."""
-        line = log_line(event)
-        match event:
-            case ReplyFinished() if line:
+        if line := log_line(event):
+            if isinstance(event, ReplyFinished):
                 self.text = line
-            case ToolStarted():
+            else:
                 self.tool_uses += 1
-            case _:
-                pass
-        if line and self._log is not None:
-            self._log.take(f"{line}\n".encode())
+            if self._log is not None:
+                self._log.take(f"{line}\n".encode())
         self._tell(self._path, event)
 
     def log_to(self, log: Log) -> None:

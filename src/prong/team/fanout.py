@@ -93,10 +93,10 @@ class FanOut:
         """How the provider keeps what siblings send."""
         self.tokens = tokens
         self.carrier = carrier
-        self.first = ""
-        """Task id of the first child, by which the fan-out is known."""
         self.running: set[str] = set()
         """Task ids of siblings that have not ended."""
+        self.joined: list[str] = []
+        """Task ids of all siblings, those that have ended too."""
         self.predictions: dict[str, Prediction] = {}
         """What the first request of each should find, by task id, as it was let in."""
         self._lives = lives
@@ -106,6 +106,11 @@ class FanOut:
         self._leader = TaskId("")
         self._readable = plan.cached
         self._changed = anyio.Event()
+
+    @property
+    def first(self) -> str:
+        """Task id of the first child, by which the fan-out is known; empty before it."""
+        return self.joined[0] if self.joined else ""
 
     @property
     def plan(self) -> FanPlan:
@@ -119,8 +124,8 @@ class FanOut:
 
     def join(self, task_id: TaskId) -> None:
         """Take a child in: its siblings' notices may wait for its end."""
-        self.first = self.first or task_id
         self.running.add(task_id)
+        self.joined.append(task_id)
 
     async def admit(self, task_id: TaskId, agent: Agent) -> None:
         """Wait until a child, with that agent, may send its first request."""

@@ -11,6 +11,7 @@ depends on a child, a clock or a path.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 import msgspec
 
@@ -82,6 +83,7 @@ _LABEL = (
 )
 
 
+@lru_cache(maxsize=1)  # an event tells of it, and then a notice
 def parse_report(text: str) -> ForkReport:
     """Read a report; one that is off the format arrives whole, marked as unstructured."""
     labels = list(re.finditer(_LABEL, text))

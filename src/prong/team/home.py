@@ -34,6 +34,7 @@ from prong.event import (
     TurnStarted,
     Warned,
 )
+from prong.foreign_json import NOT_JSON
 from prong.host.far_host import FarHost
 from prong.ids import RequestId, TaskId
 from prong.journal.note import FilesRead, FolderEntered, TodosKept, TurnSettled, decode_note
@@ -222,7 +223,7 @@ class Home:
             grown = grow(prompt, record)
             assert grown.tip is not None
             prompt.head.dialect.read(record.role, grown.tip.data)
-        except (ValueError, LookupError, TypeError, msgspec.MsgspecError) as error:
+        except (*NOT_JSON, ValueError, LookupError, TypeError) as error:
             why = f"it sent an entry that cannot follow on its conversation ({error})"
             raise WorkerFailed(why) from error
         return grown
@@ -402,7 +403,7 @@ def _text(value: msgspec.Raw | None) -> str:
     """Read a text of a worker's; empty if it is none."""
     try:
         return "" if value is None else msgspec.json.decode(value, type=str)
-    except msgspec.MsgspecError:
+    except NOT_JSON:
         return ""
 
 

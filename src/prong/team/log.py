@@ -56,6 +56,16 @@ class Log:
             make_private(path.parent)
             self._file = path.open("ab", buffering=0)
 
+    @property
+    def size(self) -> int:
+        """How many bytes of output the file has been given."""
+        return self._limit - self._left
+
+    def take_up(self, text: str, cleaner: Cleaner) -> None:
+        """Begin with lines that were read before, by somebody whose cleaner reads on here."""
+        self._cleaner = cleaner
+        self._add(text)
+
     def take(self, data: bytes) -> None:
         """Write what has become whole lines."""
         self._add(self._cleaner.feed(data))
@@ -80,6 +90,7 @@ class Log:
             self._write(data)
         elif not self._ended:
             self._write(data[: self._left])
+            self._left = 0
             self._write(f"\n[output past {self._limit} bytes is not kept]\n".encode())
             self.lost = True
             self._drop()

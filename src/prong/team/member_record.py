@@ -5,7 +5,6 @@ Teams themselves are loaded only where there is one: all that a session without 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
@@ -17,8 +16,7 @@ from prong.text import load_text
 from prong.tools.tool import Teamwork
 
 
-@dataclass(slots=True)
-class MemberRecord:
+class MemberRecord(msgspec.Struct):
     """What is kept of a member beside its conversation: changed only once it is stored."""
 
     conversation: Conversation

@@ -11,7 +11,7 @@ tell only of that agent, and only what an agent's loop has to tell.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
@@ -40,6 +40,7 @@ from prong.event import (
     TurnStarted,
     Warned,
 )
+from prong.foreign_json import NOT_JSON
 from prong.host.sandbox import NONE, Profile
 from prong.journal.note import FilesRead, FolderEntered, TodosKept, TurnSettled
 from prong.journal.record import EntryRecord, HeadRecord
@@ -47,11 +48,14 @@ from prong.team.run import RunSpec, Waiting
 from prong.tools.policy import Policy
 from prong.wire.raw import dump
 
-PROTOCOL = 4
+PROTOCOL = 5
 """The version of the protocol; two that differ do not talk."""
 
 LARGEST = 64 * 1024 * 1024
 """Bytes that one frame may have."""
+
+SHORT = 1_000
+"""Characters of what is said before a worker's first word, which is shown and stored as it is."""
 
 CONTROL = 0
 """The channel that is the line's own."""
@@ -99,6 +103,10 @@ class Hello(_Sentence, frozen=True):
     """The first word of the session."""
 
     version: int = PROTOCOL
+
+
+class StartWorker(_Sentence, frozen=True):
+    """A worker is wanted on the machine on which there is room for one; see `NodeChosen`."""
 
 
 class HeadSent(_Sentence, frozen=True):
@@ -175,6 +183,7 @@ class EndNow(_Sentence, frozen=True):
 
 Down: TypeAlias = (
     Hello
+    | StartWorker
     | HeadSent
     | EntrySent
     | Forget
@@ -194,14 +203,21 @@ class Ready(_Sentence, frozen=True):
 
     version: int = PROTOCOL
     prong: str = __version__
-    node: str = ""
-    """Which machine of a cluster it runs on; empty if a target is one machine."""
 
 
 class Queued(_Sentence, frozen=True):
     """There is no room for a worker yet; said by what leads to it, before its first word."""
 
-    why: str
+    why: Annotated[str, msgspec.Meta(max_length=SHORT)]
+
+
+class NodeChosen(_Sentence, frozen=True):
+    """There is room for a worker on a machine of a cluster; said by what leads there.
+
+    Nothing is started there before the session says so: it may have a worker on that machine.
+    """
+
+    node: Annotated[str, msgspec.Meta(min_length=1, max_length=SHORT)]
 
 
 class Alive(_Sentence, frozen=True):
@@ -311,6 +327,7 @@ WorkerAsk: TypeAlias = MaySend | MayRun | MayEnd | Fire | Use
 Up: TypeAlias = (
     Ready
     | Queued
+    | NodeChosen
     | Alive
     | EventTold
     | EntrySent
@@ -368,6 +385,24 @@ def frame(message: msgspec.Struct, channel: int = CONTROL) -> bytes:
     return len(data).to_bytes(_SIZE) + channel.to_bytes(LEAD - _SIZE) + data
 
 
+class FrameTooLarge(WorkerFailed):
+    """What came would be a frame larger than any may be, so it is none."""
+
+
+def frame_size(lead: bytes | bytearray) -> int:
+    """Give how many bytes a frame has after those that it begins with.
+
+    Raises FrameTooLarge if that is more than any may have: it is not waited for.
+    """
+    size = int.from_bytes(lead[:_SIZE])
+    if size > LARGEST:
+        raise FrameTooLarge(
+            f"it began a frame of {size} bytes, and {LARGEST} are allowed; what it sends is not of "
+            "the protocol"
+        )
+    return size
+
+
 class Frame(NamedTuple):
     """A message that came, not read yet."""
 
@@ -387,19 +422,19 @@ class Frames:
         """Whether a frame has begun that is not whole."""
         return bool(self._held)
 
+    @property
+    def rest(self) -> bytes:
+        """What has come and is no whole frame."""
+        return bytes(self._held)
+
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Take what came, and give the frames that are whole by it.
 
-        Raises WorkerFailed if one is larger than any may be: it is not waited for.
+        Raises FrameTooLarge if one is larger than any may be: it is not waited for.
         """
         self._held += data
         while len(self._held) >= _SIZE:
-            size = int.from_bytes(self._held[:_SIZE])
-            if size > LARGEST:
-                raise WorkerFailed(
-                    f"it began a frame of {size} bytes, and {LARGEST} are allowed; what it sends "
-                    "is not of the protocol"
-                )
+            size = frame_size(self._held[:_SIZE])
             if len(self._held) < LEAD + size:
                 return
             channel = int.from_bytes(self._held[_SIZE:LEAD])
@@ -427,7 +462,7 @@ def read_down(data: bytes) -> Down:
 def _read(decode: Any, data: bytes) -> Any:
     try:
         return decode(data)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+    except NOT_JSON as error:
         raise WorkerFailed(f"it sent what is no message of the protocol ({error})") from error
 
 

@@ -27,17 +27,18 @@ import errno
 import os
 from collections.abc import Container, Iterable
 from pathlib import Path
-from types import TracebackType
-from typing import Self, TypeAlias
+from typing import TypeAlias
 
 import anyio.to_thread
 import msgspec
 
+from prong.closable import Closable
 from prong.errors import JournalFull
 from prong.host import make_private
 from prong.ids import AgentPath, TaskId
 from prong.journal.lock import remedy
 from prong.journal.record import check, reseal
+from prong.system import descriptor
 from prong.team.notice import Notice
 from prong.team.received import BoxPlace, Received
 from prong.wire.raw import dump
@@ -97,7 +98,7 @@ _OLD = b'{"type":'
 """How the lines of older programs begin."""
 
 
-class Outbox:
+class Outbox(Closable):
     """The notices of one session; the session's lock keeps it to one process."""
 
     def __init__(self, path: str) -> None:
@@ -113,25 +114,12 @@ class Outbox:
         self.damage: list[str] = []
         """What is wrong with the file, and where; the lines in question are left out."""
         make_private(self.path.parent)
-        self._handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._handle = descriptor.open_own(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
             self._size = self._replay()
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        """Give the open outbox."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the file."""
-        self.close()
 
     def expect(self, expected: Expected) -> None:
         """Note that a task has started.
@@ -240,7 +228,7 @@ class Outbox:
         if self._handle < 0:
             return
         with contextlib.suppress(OSError):
-            await anyio.to_thread.run_sync(os.fsync, self._handle)
+            await anyio.to_thread.run_sync(descriptor.sync, self._handle)
 
     def close(self) -> None:
         """Close the file; what is pending stays on disk."""

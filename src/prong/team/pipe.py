@@ -179,14 +179,15 @@ class _HeldRun:
     async def _answer(self, ask: WorkerAsk) -> None:
         try:
             value = await self._home.answer(ask)
+            policy = self._agent.policy.policy
+            if policy is not self._policy and policy != self._policy:
+                # Before the answer, so that what it allows is done by the rules that hold now.
+                await self._channel.send(RulesSet(policy=policy))
+            self._policy = policy
+            await self._channel.send(answered(ask, value))
         finally:
+            # Not before there was room for it: whoever asks and does not listen is bounded too.
             self._asked -= 1
-        policy = self._agent.policy.policy
-        if policy is not self._policy and policy != self._policy:
-            # Before the answer, so that what it allows is done by the rules that hold now.
-            await self._channel.send(RulesSet(policy=policy))
-        self._policy = policy
-        await self._channel.send(answered(ask, value))
 
     async def _guarded(self, work: Callable[[], Awaitable[None]]) -> None:
         """Do something beside the listening; its failure is that of the whole."""

@@ -15,6 +15,7 @@ import anyio
 import msgspec
 
 from prong.event import Event, Warned
+from prong.foreign_number import whole_number
 from prong.host import Host
 from prong.ids import AgentPath, TaskId
 from prong.journal.note import PullsSeen
@@ -32,7 +33,7 @@ _SLOWER, _SLOWEST, _TRIES = 1.5, 10.0, 3
 _WAIT = 60.0
 _REFERENCE = (
     r"(?:(?:https?://)?(?P<host>[\w.-]+\.[\w-]+(?::\d+)?)/)?"
-    r"(?P<owner>\w[\w.-]*)/(?P<repo>\w[\w.-]*?)(?:/pull/|#)(?P<number>\d+)(?:[/?#].*)?"
+    r"(?P<owner>\w[\w.-]*)/(?P<repo>\w[\w.-]*?)(?:/pull/|#)(?P<number>\d{1,15})(?:[/?#].*)?"
 )
 
 
@@ -153,9 +154,9 @@ class Pulls(msgspec.Struct, kw_only=True):
         return len(fresh), any(one.key.startswith("state-") for one in found)
 
     async def _find(self, text: str) -> Pull | None:
-        if not text.strip().removeprefix("#").isdecimal():
+        number = whole_number(text.strip().removeprefix("#"))
+        if number is None:
             return read_reference(text)
-        number = int(text.strip().removeprefix("#"))
         # `gh` itself fills in which repository this is.
         found = await self._api(f"repos/{{owner}}/{{repo}}/pulls/{number}", "")
         address = found[0].get("html_url", "") if found else ""

@@ -8,9 +8,10 @@ from itertools import count
 from msgspec import Struct, field
 
 from prong.agent import Agent
+from prong.config.listing import name_some
 from prong.cost import Prices
 from prong.cost.receipt import Receipt
-from prong.ids import TaskId
+from prong.ids import AgentPath, TaskId
 from prong.journal.note import ChildSpec
 from prong.team.archive import KEPT, Archive
 from prong.team.child import Child
@@ -39,7 +40,7 @@ class Registry(Struct, kw_only=True):
 
     def get(self, name: str) -> Child | None:
         """Find one in memory by its name, or by the id of the call that started it."""
-        return self._children.get(self.board.id_of(name))
+        return self._children.get(self.board.ids.id_of(name))
 
     def at(self, path: str) -> Child | None:
         """Find one in memory by its path."""
@@ -47,7 +48,14 @@ class Registry(Struct, kw_only=True):
 
     def archived(self, name: str) -> ChildSpec | None:
         """Say what a child was that only the journal still has."""
-        return self._archive.spec(self.board.id_of(name))
+        return self._archive.spec(self.board.ids.id_of(name))
+
+    def tell_of(self, parent: AgentPath) -> str:
+        """Name those that an agent has started and how each stands, the ones at work first."""
+        own = [one for one in self if one.spec.parent == parent]
+        own.sort(key=lambda one: one.status != "running")
+        told = name_some([f"{one.spec.task_id} ({one.status})" for one in own])
+        return f"yours are: {told}" if told else "you have started none"
 
     def has(self, name: str | None) -> bool:
         """Whether there is or was a child of that name."""
@@ -55,12 +63,12 @@ class Registry(Struct, kw_only=True):
 
     def is_free(self, name: str) -> bool:
         """Whether no other agent has a name, and no task had it."""
-        return not self.has(name) and not self.board.knows(name)
+        return not self.has(name) and not self.board.ids.knows(name)
 
     def numbered(self, kind: str) -> TaskId:
         """Give the next name of a kind that is free: fork-1, fork-2."""
         if kind not in self._numbers:
-            self._numbers[kind] = self.board.highest(kind)
+            self._numbers[kind] = self.board.ids.highest(kind)
         for number in count(self._numbers[kind] + 1):
             if not self.has(name := f"{kind}-{number}"):
                 self._numbers[kind] = number

@@ -1,14 +1,15 @@
 """Children on other machines: their workspaces, their runs, and what comes back of them.
 
 All children on one machine share a worker there, and each opens a channel to it three times: to
-make the workspace, to run the agent in it, to give back what was done. So whatever is cut off can
-be done again by itself, and what was done over there is never deleted before it has arrived.
+make the workspace, to run the agent in it, to give back what was done. So whatever is cut off is
+done again by itself, and what was done over there is never deleted before it has arrived.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -16,10 +17,10 @@ import msgspec
 
 from prong.agent import Agent, Turn
 from prong.agent.agent import equip
-from prong.errors import NotPossibleNow, ProngError, WorkerFailed
-from prong.event import LineChanged, Warned, WorktreeEntered
+from prong.errors import NotPossibleNow, ProngError
+from prong.event import Warned, WorktreeEntered
 from prong.host import Host, make_private
-from prong.host.bundle import Shipment, check_sendable, settle
+from prong.host.bundle import Shipment, check_sendable, mark_away, settle
 from prong.host.far_host import FarHost
 from prong.host.git import Git, locate
 from prong.host.worktree import FOLDER, Base, Kept, Removed, Worktree, notice, reserve
@@ -37,9 +38,9 @@ from prong.team.worker_line import Channel
 from prong.team.workspace_message import WorkspaceReady
 from prong.tools.ground import Ground
 
-_PAUSE = 2.0
-"""Seconds between two attempts to reach a machine again."""
 _LOCAL = ("localhost", "127.0.0.1", "[::1]")
+
+_LOST = "what had not come back of it is lost"
 
 
 async def open_remote(child: Child, remote: RemoteWorkers, base: Base) -> FarWorkspace:
@@ -67,6 +68,7 @@ async def _open(
     maker = agent.context.host.unconfined()
     before = (agent.context.host, agent.context.cwd, agent.policy)
     near = NearSide(maker=maker, folder=_folder(maker, child), claim=claim)
+    told, left = _is_told(child), _is_left(child)
     shipment, ready = await _place(child, remote, machine, near, base)
     placed = ready.placed
     assert child.spec.worktree is not None
@@ -74,14 +76,33 @@ async def _open(
     child.enter(worktree, node=ready.node)
     _move(agent, worktree, ready, remote.withhold)
     _warn(agent, machine)
+    lost = told and left and placed.fresh
+    if lost:
+        agent.emit(Warned(text=f"its workspace on {machine.name} is gone, and {_LOST}"))
     return FarWorkspace(
         worktree=worktree,
         shipment=shipment,
         machine=machine,
         near=near,
         before=before,
-        notice=_notice(worktree, machine.name, base) if placed.fresh else "",
+        notice=""
+        if told and not placed.fresh
+        else _notice(worktree, machine.name, base, lost=lost),
     )
+
+
+def _is_told(child: Child) -> bool:
+    """Whether a child was told of its workspace, which may be there without anybody knowing it."""
+    known = child.spec.worktree
+    return known is not None and bool(known.path) and child.has_begun
+
+
+def _is_left(child: Child) -> bool:
+    """Whether there is work in a workspace that a child had which has not come back."""
+    outcome = child.run.outcome
+    if not isinstance(outcome, Kept):
+        return True
+    return outcome.uncommitted or (bool(outcome.path) and not outcome.commits)
 
 
 async def _place(
@@ -98,11 +119,14 @@ async def _place(
     worktree = known or await reserve(near.maker, slug_of(child.spec), base=base)
     meter = WireMeter()
     try:
+        # Stored before it is waited for anything: another name would be another start.
+        child.enter(worktree)
+        await mark_away(git, worktree)
         job = WorkspaceJob(
             git=git,
             repository=repository,
             worktree=worktree,
-            lease=_next_lease(child, worktree),
+            next_lease=partial(_next_lease, child, worktree),
             folder=near.folder,
             meter=meter,
             emit=child.agent.emit,
@@ -193,11 +217,12 @@ def _warn(agent: Agent, machine: RemoteMachine) -> None:
         )
 
 
-def _notice(worktree: Worktree, name: str, base: Base) -> str:
+def _notice(worktree: Worktree, name: str, base: Base, *, lost: bool) -> str:
+    before = f" The workspace that you had before is gone, and {_LOST}." if lost else ""
     return (
         f"{notice(worktree, base=base)} It is on another machine, {name}: what git ignores, and "
         "what was installed, may be missing there, and submodules are empty. Your branch goes back "
-        "when you have reported, with what you left uncommitted."
+        f"when you have reported, with what you left uncommitted.{before}"
     )
 
 
@@ -217,32 +242,8 @@ class RemoteRunner:
 
         Raises WorkerFailed if the worker is lost or breaks the protocol.
         """
-        machine = self._workspace.machine
-        channel = await machine.open(self._child.spec.node, agent.emit)
-        try:
-            return await self._hold(channel, agent, until)
-        except WorkerFailed as error:
-            if not machine.is_cut(channel.line):
-                raise
-            agent.emit(LineChanged(state="cut", text=f"the line to {machine.name} was cut"))
-            channel = await self._reach(agent, error)
-            agent.emit(LineChanged(state="open"))
-        return await self._hold(channel, agent, until)
-
-    async def _reach(self, agent: Agent, lost: WorkerFailed) -> Channel:
-        """Try to get there for a while.
-
-        Raises WorkerFailed with what was lost, if that is not possible.
-        """
-        machine = self._workspace.machine
-        patience = machine.target.patience
-        with anyio.move_on_after(patience):
-            while True:
-                try:
-                    return await machine.open(self._child.spec.node, agent.emit)
-                except WorkerFailed:
-                    await anyio.sleep(_PAUSE)
-        raise WorkerFailed(f"{lost}; it could not be reached again for {patience:g} seconds")
+        work = partial(self._hold, agent=agent, until=until)
+        return await self._workspace.machine.use(self._child.spec.node, agent.emit, work)
 
     async def _hold(self, channel: Channel, agent: Agent, until: Until) -> Turn:
         """Have one run done, by a number of its own."""
@@ -280,7 +281,7 @@ async def collect_remote(child: Child, workspace: FarWorkspace) -> Kept | Remove
             git=Git(near.maker, worktree.parent),
             repository=await locate(near.maker, worktree.parent),
             worktree=worktree,
-            lease=_next_lease(child, worktree),
+            next_lease=partial(_next_lease, child, worktree),
             folder=near.folder,
             meter=meter,
             emit=child.agent.emit,
@@ -290,7 +291,7 @@ async def collect_remote(child: Child, workspace: FarWorkspace) -> Kept | Remove
     except (ProngError, OSError) as error:
         why = f"it has not come back: {error}; a message to the agent tries again"
         child.agent.emit(Warned(text=f"the work of {child.spec.task_id} is kept in {place}: {why}"))
-        return Kept(place, worktree.branch, (), (), uncommitted=True, why=why)
+        return Kept(place, worktree.branch, (), (), uncommitted=True, why=why, away=True)
     finally:
         near.claim.free()
         child.account.crossed(machine.name, meter.sent, meter.received)

@@ -1,8 +1,13 @@
-"""Another machine as a session uses it: workspaces are made there, and given back."""
+"""Another machine as a session uses it: workspaces are made there, and given back.
+
+Whatever is done there goes by one way, `use`: it opens a channel, and if the line is cut that had
+led somewhere, it gets there again and does it once more. What is done twice so is told apart over
+there by its numbers, each of which is stored before it counts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import TypeVar
 
@@ -12,7 +17,7 @@ import msgspec
 from prong.about import __version__
 from prong.errors import ProngError, WorkerFailed
 from prong.event import Event, LineChanged
-from prong.host.bundle import Shipment, mark_away, offer, pack, settle, ship, unpack
+from prong.host.bundle import Shipment, offer, pack, settle, ship, unpack
 from prong.host.git import Git, Repository
 from prong.host.launcher import Launcher, make_launcher
 from prong.host.remote_workspace import Harvest
@@ -38,6 +43,19 @@ from prong.team.workspace_message import (
 )
 
 _T = TypeVar("_T", bound=msgspec.Struct)
+_R = TypeVar("_R")
+
+_PAUSE = 2.0
+"""Seconds between two attempts to reach a machine again."""
+
+
+class LineSevered(WorkerFailed):
+    """What led to a worker was cut after it had got somewhere; the worker may live on."""
+
+    def __init__(self, why: str, node: str) -> None:
+        """Say which machine of a cluster it led to; empty if that is not known, or no matter."""
+        super().__init__(why)
+        self.node = node
 
 
 class Collected(msgspec.Struct, frozen=True):
@@ -54,7 +72,8 @@ class WorkspaceJob(msgspec.Struct, frozen=True, kw_only=True):
     git: Git
     repository: Repository
     worktree: Worktree
-    lease: int
+    next_lease: Callable[[], int]
+    """Gives the number of the next worker that does it, stored before it counts."""
     folder: str
     """Of this machine, for errors and bundles."""
     meter: WireMeter
@@ -100,31 +119,83 @@ class RemoteMachine(msgspec.Struct, frozen=True, kw_only=True):
 
         Raises NotInstalled, WorkerFailed with what is missing, if something is.
         """
-        channel = self.lines.find(self.name, self.target, self.launcher, node).open()
-        told = ""
+        channel, news = self._find(node).open(), _QueueNews(emit)
         try:
-            async with aclosing(channel.line.greeting.queue()) as queue:
-                async for why in queue:
-                    if why != told:
-                        emit(LineChanged(state="queued", text=why))
-                    told = why
-                    if not node and (other := self.lines.spare(self.name)) is not None:
-                        await channel.close(grace=0.0)
-                        channel = other.open()
-                        break
+            while (other := await self._wait_worker(channel.line, node, news)) is not None:
+                await channel.close(grace=0.0)
+                channel = other.open()
             check_version(self.name, await channel.line.wait_ready())
         except BaseException as error:
             await channel.close(grace=0.0)
             if isinstance(error, WorkerFailed):
-                raise self.explain(channel.line, error) from error
+                raise self._judge(channel.line, self.explain(channel.line, error)) from error
             raise
-        if told:
-            emit(LineChanged(state="open"))
+        news.end()
         return channel
 
-    def is_cut(self, line: WorkerLine) -> bool:
-        """Whether a line has ended, and not what it led to."""
-        return line.silent or (line.code is not None and self.launcher.is_cut(line.code))
+    async def _wait_worker(
+        self, line: WorkerLine, node: str, news: _QueueNews
+    ) -> WorkerLine | None:
+        """Wait until a line has a worker, or none will come; gives one to go by in its place."""
+        async with aclosing(line.greeting.queue()) as queue:
+            async for why in queue:
+                news.tell(why)
+                if (other := self.lines.spare(self.name, node)) is not None:
+                    return other
+        first = self.lines.instead(self.name, line)
+        return self._find(node) if first is not None and first.closing else first
+
+    def _find(self, node: str) -> WorkerLine:
+        return self.lines.find(self.name, self.target, self.launcher, node)
+
+    async def use(
+        self, node: str, emit: Callable[[Event], None], work: Callable[[Channel], Awaitable[_R]]
+    ) -> _R:
+        """Do something by a channel to a worker there, as `open` gives it; the work closes it.
+
+        A line that is cut is taken up again, once and to the same machine of a cluster, and the
+        work is done anew. One that has led nowhere is not.
+
+        Raises NotInstalled, WorkerFailed, and what the work raises.
+        """
+        try:
+            return await self._do(await self.open(node, emit), work)
+        except LineSevered as error:
+            lost = error
+        emit(LineChanged(state="cut", text=f"the line to {self.name} was cut"))
+        channel = await self._reach(node or lost.node, emit, lost)
+        emit(LineChanged(state="open"))
+        return await self._do(channel, work)
+
+    async def _do(self, channel: Channel, work: Callable[[Channel], Awaitable[_R]]) -> _R:
+        try:
+            return await work(channel)
+        except WorkerFailed as error:
+            raise self._judge(channel.line, error) from error
+        finally:
+            # Also if nothing was ever said on it: a line without channels ends.
+            channel.line.shut(channel)
+
+    async def _reach(self, node: str, emit: Callable[[Event], None], lost: LineSevered) -> Channel:
+        """Try to get there for a while.
+
+        Raises WorkerFailed with what was lost, if that is not possible.
+        """
+        patience = self.target.patience
+        with anyio.move_on_after(patience):
+            while True:
+                try:
+                    return await self.open(node, emit)
+                except WorkerFailed:
+                    await anyio.sleep(_PAUSE)
+        raise WorkerFailed(f"{lost}; it could not be reached again for {patience:g} seconds")
+
+    def _judge(self, line: WorkerLine, error: WorkerFailed) -> WorkerFailed:
+        """Tell a line that was cut from a worker that has failed, and from one never reached."""
+        code = line.own_code
+        cut = line.silent or (code is not None and self.launcher.is_cut(code))
+        somewhere = line.greeting.ready is not None or line.node
+        return LineSevered(str(error), line.node) if cut and somewhere else error
 
     def explain(self, line: WorkerLine, error: ProngError) -> WorkerFailed:
         """Say what a failure means, as far as the launcher knows."""
@@ -134,41 +205,56 @@ class RemoteMachine(msgspec.Struct, frozen=True, kw_only=True):
         return WorkerFailed(f"{self.name}: {told}")
 
     @asynccontextmanager
-    async def talk(self, job: WorkspaceJob) -> AsyncGenerator[WorkspaceTalk, None]:
+    async def _talk(
+        self, channel: Channel, meter: WireMeter
+    ) -> AsyncGenerator[WorkspaceTalk, None]:
         """Talk with the worker there about a workspace.
 
         Raises WorkerFailed with what is missing, if something is.
         """
-        channel = await self.open(job.node, job.emit)
+        grace = channel.waits.stop
         try:
             async with aclosing(channel.frames()) as frames:
                 yield WorkspaceTalk(channel, frames)
         except WorkerFailed as error:
+            # From one that is lost, or breaks the protocol, no word of an end is to be had.
+            grace = 0.0
             raise self.explain(channel.line, error) from error
         finally:
-            await channel.close(grace=channel.waits.stop)
-            job.meter.add(channel)
+            await channel.close(grace=grace)
+            meter.add(channel)
 
-    async def prepare(self, job: WorkspaceJob) -> tuple[Shipment, WorkspaceReady]:
+    async def prepare(
+        self, job: WorkspaceJob, *, trial: bool = False
+    ) -> tuple[Shipment, WorkspaceReady]:
         """Make a workspace there of what this side has, or find the one that was left.
+
+        It has been marked as away. Of a `trial` that fails nothing stays there.
 
         Raises WorkerFailed, GitFailed.
         """
         git, worktree = job.git, job.worktree
-        await mark_away(git, worktree)
         shipment = await ship(git, job.repository, worktree)
         offered = await offer(git, shipment.start)
-        async with self.talk(job) as talk:
-            order = PrepareWorkspace(
-                folder=self.folder, shipment=shipment, lease=job.lease, offered=offered
-            )
-            known = await talk.ask(order, CommitsKnown)
-            spared = [one for one in known.commits if one in set(offered)]
-            file = f"{job.folder}/out.bundle"
-            if await pack(git, worktree.slug, shipment.start, spared, file):
-                await talk.send_file(file)
-            ready = await talk.ask(BundleSent(), WorkspaceReady)
-            return shipment, msgspec.structs.replace(ready, node=talk.node)
+
+        async def work(channel: Channel) -> WorkspaceReady:
+            async with self._talk(channel, job.meter) as talk:
+                order = PrepareWorkspace(
+                    folder=self.folder,
+                    shipment=shipment,
+                    lease=job.next_lease(),
+                    offered=offered,
+                    trial=trial,
+                )
+                known = await talk.ask(order, CommitsKnown)
+                spared = [one for one in known.commits if one in set(offered)]
+                file = f"{job.folder}/out.bundle"
+                if await pack(git, worktree.slug, shipment.start, spared, file):
+                    await talk.send_file(file)
+                ready = await talk.ask(BundleSent(), WorkspaceReady)
+                return msgspec.structs.replace(ready, node=talk.node)
+
+        return shipment, await self.use(job.node, job.emit, work)
 
     async def collect(self, job: WorkspaceJob, *, trial: str = "") -> Collected:
         """Take back what was done in a workspace, which may go once it is here.
@@ -177,26 +263,61 @@ class RemoteMachine(msgspec.Struct, frozen=True, kw_only=True):
 
         Raises WorkerFailed, GitFailed; then the work is kept there.
         """
-        git, worktree = job.git, job.worktree
-        shipment = await ship(git, job.repository, worktree)
-        async with self.talk(job) as talk:
-            order = CollectWorkspace(
-                folder=self.folder,
-                shipment=shipment,
-                lease=job.lease,
-                since=worktree.snapshot_commit,
-                trial=trial,
-            )
-            harvest = (await talk.ask(order, WorkFound)).harvest
-            if harvest.tip:
-                file = f"{job.folder}/back.bundle"
-                await talk.receive_file(file)
-                await unpack(git, worktree, file, harvest.tip)
-                await anyio.Path(file).unlink()
-            left = await talk.ask(WorkArrived(), WorkspaceLeft)
+        shipment = await ship(job.git, job.repository, job.worktree)
+        arrived: list[Harvest] = []
+
+        async def work(channel: Channel) -> WorkspaceLeft:
+            async with self._talk(channel, job.meter) as talk:
+                order = CollectWorkspace(
+                    folder=self.folder,
+                    shipment=shipment,
+                    lease=job.next_lease(),
+                    since=job.worktree.snapshot_commit,
+                    trial=trial,
+                )
+                arrived.append(await _receive_work(talk, job, order))
+                return await talk.ask(WorkArrived(), WorkspaceLeft)
+
+        try:
+            left = await self.use(job.node, job.emit, work)
+        except WorkerFailed as error:
+            if not arrived:
+                raise
+            # Only what became of the copy over there was not heard.
+            why = f"all that was done is here, and whether it is still there is not known: {error}"
+            harvest = arrived[-1]
+            return Collected(msgspec.structs.replace(harvest, why=harvest.why or why), gone=False)
         if left.gone:
-            await settle(git, worktree, unchanged=not harvest.tip)
-        return Collected(harvest, left.gone)
+            await settle(job.git, job.worktree, unchanged=not arrived[-1].tip)
+        return Collected(arrived[-1], left.gone)
+
+
+async def _receive_work(talk: WorkspaceTalk, job: WorkspaceJob, order: CollectWorkspace) -> Harvest:
+    """Have what was done sent here, and let the child's branch have it."""
+    harvest = (await talk.ask(order, WorkFound)).harvest
+    if harvest.tip:
+        file = f"{job.folder}/back.bundle"
+        await talk.receive_file(file)
+        await unpack(job.git, job.worktree, file, harvest.tip)
+        await anyio.Path(file).unlink()
+    return harvest
+
+
+class _QueueNews:
+    """Tells of a child why it waits for room, each reason once, and that it does no longer."""
+
+    def __init__(self, emit: Callable[[Event], None]) -> None:
+        self._emit = emit
+        self._told = ""
+
+    def tell(self, why: str) -> None:
+        if why != self._told:
+            self._emit(LineChanged(state="queued", text=why))
+        self._told = why
+
+    def end(self) -> None:
+        if self._told:
+            self._emit(LineChanged(state="open"))
 
 
 class WorkspaceTalk:

@@ -13,7 +13,7 @@ from prong.host.bundle import Shipment
 from prong.host.target import RemoteTarget
 from prong.host.worktree import Worktree
 from prong.journal.note import ChildSpec
-from prong.tools.policy import PolicyBox
+from prong.tools.agent_policy import AgentPolicy
 
 if TYPE_CHECKING:
     from prong.team.remote_machine import RemoteMachine
@@ -84,7 +84,7 @@ class FarWorkspace(msgspec.Struct, frozen=True, kw_only=True):
     shipment: Shipment
     machine: RemoteMachine
     near: NearSide
-    before: tuple[Host, str, PolicyBox]
+    before: tuple[Host, str, AgentPolicy]
     """The child's host, folder and policy, for another run."""
     notice: str = ""
     """What the child has to be told of it; empty if it was told in an earlier run."""

@@ -98,6 +98,9 @@ def left_behind(outcome: Kept | Removed) -> str:
     """Say what became of a child's worktree, and what is in it."""
     if isinstance(outcome, Removed):
         return "[Nothing was changed in its worktree, so that is gone again.]"
+    if outcome.away:
+        kept = f"[Its work is still on another machine, in {outcome.path}: {outcome.why}."
+        return f"{kept} It will be the branch {outcome.branch}, which is not here yet.]"
     lines = [f"[Its worktree is kept: {outcome.path}", f"Branch: {outcome.branch}"]
     if not outcome.path:
         lines = [f"[Its work has come back as the branch {outcome.branch}"]

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-import msgspec
-
 from prong.errors import WorkerFailed
+from prong.foreign_json import NOT_JSON
 from prong.journal.transfer import begin, entry_record, grow, head_record
 from prong.prompt import Prompt
 from prong.team.message import EntrySent, Forget, HeadSent
@@ -81,7 +80,7 @@ class KnownRopes:
                 case Forget(digests=digests):
                     for name in digests:
                         self._known.pop(name, None)
-        except (ValueError, LookupError, msgspec.MsgspecError) as error:
+        except (*NOT_JSON, ValueError, LookupError) as error:
             raise WorkerFailed(f"a rope did not come whole ({error})") from error
 
     def find(self, digest: str) -> Prompt:

@@ -31,7 +31,6 @@ from prong.team.child import Child
 from prong.team.course import Services, begin, end, launch
 from prong.team.fanout import FanOut, ForkSettings, advise, plan_fan_out
 from prong.team.fileset import BadSet, FileSet, read_set
-from prong.team.foreground import Foreground
 from prong.team.make import (
     PlannedFork,
     fork_spec,
@@ -100,7 +99,6 @@ class Supervisor(msgspec.Struct, kw_only=True):
     settings: TeamSettings
     resolver: TypeResolver
     """Finds what typed children are made of."""
-    _foreground: Foreground = msgspec.field(default_factory=Foreground)
     _owed: set[str] = msgspec.field(default_factory=set[str])
     """Calls whose answer was lost with the process, so that a notice has to bring it."""
     _told: set[tuple[str, str]] = msgspec.field(default_factory=set[tuple[str, str]])
@@ -355,11 +353,11 @@ class Supervisor(msgspec.Struct, kw_only=True):
     async def _attend(self, waited: WaitedChild) -> CallOutcome:
         """Wait for a child; whoever interrupts the parent stops it, with all that it started."""
         child, board = waited.child, self.services.board
-        begun, task_id = anyio.current_time(), child.spec.task_id
-        member = self.registry.agents[child.spec.parent].lineage.member
+        begun, task_id, parent = anyio.current_time(), child.spec.task_id, child.spec.parent
+        member = self.registry.agents[parent].lineage.member
         patience = None if member else self.settings.patience
         try:
-            why = await self._foreground.wait_ended(board, task_id, patience)
+            why = await board.wait_foreground(task_id, parent, patience)
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
                 await board.stop(task_id)
@@ -376,18 +374,15 @@ class Supervisor(msgspec.Struct, kw_only=True):
         """Put together what a child gave back."""
         return result_of(child, self.registry.receipt(child))
 
-    def to_background(self, task_id: str | None = None) -> list[str]:
-        """Send a child that is waited for to the background, or all; gives their task ids."""
-        return self._foreground.give_up(task_id) if self.settings.background else []
+    def to_background(self, name: str | None = None) -> list[TaskId]:
+        """Send what is waited for to the background, as the board does; gives the task ids."""
+        return self.services.board.to_background(name) if self.settings.background else []
 
     async def send(self, sender: AgentPath, to: str, text: str) -> CallOutcome:
         """Send a message to a child, which goes on from where it is."""
         child = self.registry.get(to) or self.unarchived(sender, to)
         if child is None or not is_below(child.spec.path, sender):
-            known = [one.spec.task_id for one in self.registry if one.spec.parent == sender]
-            return Failed(
-                f"there is no agent {to!r} of yours; yours are: {', '.join(known) or '-'}"
-            )
+            return Failed(f"there is no agent {to!r} of yours; {self.registry.tell_of(sender)}")
         child.tell(text)
         if self.services.board.runs(child.spec.task_id):
             return done(f"{to} is working and will read the message before its next step.")
@@ -452,7 +447,7 @@ class Supervisor(msgspec.Struct, kw_only=True):
                 continue
             self.registry.add(child)
             if child.status != "running":
-                board.know_as(spec.call_id, spec.task_id)
+                board.ids.know_as(spec.call_id, spec.task_id)
                 if make_up(child, replay, board.delivery, owed=spec.call_id in self._owed) and run:
                     taken.lost.append(spec.task_id)
             elif run:

@@ -23,8 +23,10 @@ from prong.ids import AgentPath, TaskId, is_below
 from prong.team.delivery import Delivery, Emit
 from prong.team.log import Log, numbers, read_fresh
 from prong.team.outbox import REMEMBERED, Expected
+from prong.team.task_ids import TaskIds
 from prong.team.work import Ending, Shell, Work
-from prong.tools.tool import TaskHandle
+from prong.tools.foreground import Foreground, ForegroundWait
+from prong.tools.tool import CommandSoFar, TaskHandle
 
 LOG_LIMIT = 64 * 1024 * 1024
 """Bytes of output that a task's file holds."""
@@ -67,6 +69,11 @@ class Task(msgspec.Struct):
     def expected(self) -> Expected:
         """What is stored of it while it runs."""
         return Expected(self.notice, self.agent, self.id, self.title, self.log.path)
+
+    def take_up(self, so_far: CommandSoFar) -> None:
+        """Go on with a command that was waited for: its agent knows what it has printed."""
+        self.log.take_up(so_far.text, so_far.cleaner)
+        self.started, self.offset, self.whole = so_far.began, self.log.size, so_far.whole
 
     def read(self, agent: str) -> str:
         """Tell an agent what is new in its output."""
@@ -116,19 +123,14 @@ class TaskBoard:
         self._group = group
         self.storage = storage
         self.delivery = delivery
-        self._prefix = prefix
         self._log_limit = log_limit
+        self.foreground = Foreground()
+        """What the agents wait for whose tasks these are."""
         self._tasks: dict[str, Task] = {}
         self._owned: dict[str, dict[str, Task]] = {}
         """The same by the agents that have started them: most have none, where hundreds run."""
         self._finished: dict[str, FinishedTask] = {}
-        self._calls: dict[str, TaskId] = {}
-        """Tasks by the ids of the calls that started them."""
-        logged = numbers(self.folder)
-        self._ids = {*delivery.outbox.ids, *(f"{prefix}task-{number}" for number in logged)}
-        """Of all tasks that there are or were, those of earlier processes included."""
-        self._earlier = frozenset(self._ids)
-        self._last = max(logged, default=0)
+        self.ids = TaskIds(delivery.outbox.ids, numbers(self.folder), prefix=prefix)
         self._change = anyio.Event()
         self._closed = False
 
@@ -136,30 +138,6 @@ class TaskBoard:
     def folder(self) -> Path:
         """Where the output of tasks is."""
         return Path(self.storage, "tasks")
-
-    def know_as(self, call_id: str, task_id: TaskId) -> None:
-        """Let a task be found by the id of the call that started it, too."""
-        if call_id:
-            self._calls[call_id] = task_id
-
-    def id_of(self, name: str) -> str:
-        """Give the id of the task that goes by a name: its own, or that of its call."""
-        return self._calls.get(name, name)
-
-    def knows(self, task_id: str) -> bool:
-        """Whether there is or was a task of that id."""
-        return task_id in self._ids
-
-    def highest(self, kind: str) -> int:
-        """Give the highest number that an earlier process used: 7 of fork-7; 0 if it has none."""
-        ids = map(re.compile(rf"{re.escape(kind)}-([0-9]{{1,9}})").fullmatch, self._earlier)
-        return max((int(found[1]) for found in ids if found), default=0)
-
-    def _next_id(self) -> TaskId:
-        self._last += 1
-        while self.knows(task_id := f"{self._prefix}task-{self._last}"):
-            self._last += 1
-        return TaskId(task_id)
 
     def start(
         self,
@@ -170,7 +148,7 @@ class TaskBoard:
         emit: Emit,
         names: TaskNames | None = None,
         notify: bool = True,
-        first_output: bytes = b"",
+        so_far: CommandSoFar | None = None,
     ) -> TaskHandle:
         """Start work as a task: its log goes to a file and, with `notify`, its end is a notice.
 
@@ -179,7 +157,7 @@ class TaskBoard:
         """
         if self._closed:
             raise SessionEnded("The session is closing; nothing new can be started in it.")
-        names = names or TaskNames(self._next_id())
+        names = names or TaskNames(self.ids.following())
         task_id = names.id
         assert task_id not in self._tasks, f"{task_id} runs already"
         log = Log(self.folder / f"{file_name(task_id)}.log", limit=self._log_limit)
@@ -198,10 +176,9 @@ class TaskBoard:
         )
         if notify:
             self.delivery.expect(task.expected)
-        if first_output:
-            log.take(first_output)
-        self._ids.add(task_id)
-        self.know_as(names.call, task_id)
+        if so_far is not None:
+            task.take_up(so_far)
+        self.ids.add(task_id, names.call)
         self._tasks[task_id] = self._owned.setdefault(agent, {})[task_id] = task
         task.emit(TaskStarted(task_id=task_id, title=title, kind=work.kind, output_file=log.path))
         self._group.start_soon(self._run, task, name=task_id)
@@ -219,7 +196,7 @@ class TaskBoard:
 
     def find(self, task_id: str, agent: AgentPath) -> Task | FinishedTask | None:
         """Find a task that an agent may see: its own, or a descendant's."""
-        task_id = self.id_of(task_id)
+        task_id = self.ids.id_of(task_id)
         found = self._tasks.get(task_id) or self._finished.get(task_id)
         if found is None and (told := self.delivery.outbox.told(task_id)) is not None:
             # It ended in an earlier process of this session; its output is still there.
@@ -228,6 +205,14 @@ class TaskBoard:
         if found is None or not (found.agent == agent or is_below(found.agent, agent)):
             return None
         return found
+
+    def seen_by(self, agent: AgentPath | None = None) -> list[Task]:
+        """Give the tasks that run and that an agent may see; without one, all."""
+        return [
+            task
+            for task in self._tasks.values()
+            if agent is None or task.agent == agent or is_below(task.agent, agent)
+        ]
 
     async def stop(self, task_id: str) -> None:
         """Kill a task and everything it started, if it runs; what it has printed is kept."""
@@ -267,9 +252,31 @@ class TaskBoard:
         """Whether everything is being stopped because the session ends."""
         return self._closed
 
-    def shells(self) -> list[str]:
-        """Name the commands that run in the background, whoever started them."""
-        return [task.title for task in self._tasks.values() if task.work.kind == "shell"]
+    async def wait_foreground(
+        self, task_id: TaskId, agent: AgentPath, seconds: float | None
+    ) -> str:
+        """Wait for the end of a task on behalf of an agent, so long at most.
+
+        Gives why the wait ended before the task, if it did.
+        """
+        wait = ForegroundWait(task_id)
+        waiting = self.foreground.waiting(agent, wait)
+        with wait.scope, waiting, anyio.move_on_after(seconds) as patience:
+            await self.wait_ended(task_id)
+        if wait.task_id:
+            return "the user wished it"
+        return f"it took longer than {seconds:g} s" if patience.cancelled_caught else ""
+
+    def to_background(self, name: str | None = None) -> list[TaskId]:
+        """Give up waits; gives as which tasks goes on what was waited for.
+
+        By a name: the task of an agent, the call of a command, or an agent that waits for commands.
+        Without one all agents are meant, and the commands of the main agent.
+        """
+        chosen = self.foreground.find(name)
+        for wait in chosen:
+            wait.give_up(self.ids.following() if wait.command else TaskId(wait.name))
+        return [wait.task_id for wait in chosen]
 
     async def wait_ended(self, task_id: str) -> None:
         """Wait for the end of a task; at once if it does not run."""

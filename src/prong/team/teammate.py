@@ -42,7 +42,7 @@ from prong.team.membership import Membership
 from prong.team.task import TaskBoard
 from prong.team.team_list import shown, use_list
 from prong.team.team_mail import NOT_STORED, TeamMail
-from prong.tools.policy import PolicyBox
+from prong.tools.agent_policy import AgentPolicy
 from prong.tools.team_task import SharedTaskArguments
 from prong.tools.teamwork import TeamMessageArguments
 from prong.tools.tool import CallOutcome, Done, Failed, done
@@ -69,10 +69,10 @@ class Teammate:
     board: TaskBoard
     """Where its task is."""
     record: MemberRecord
-    before: PolicyBox
+    before: AgentPolicy
     """The agent's rules without those of planning."""
     resting: bool = False
-    _planning: PolicyBox | None = field(default=None)
+    _planning: AgentPolicy | None = field(default=None)
     _since: int = 0
     """What had come to its inbox when its last turn ended."""
 

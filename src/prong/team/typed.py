@@ -33,6 +33,7 @@ from prong.tools.filter import (
     is_brought,
     is_function,
     is_mcp,
+    not_there,
 )
 from prong.tools.kit import Kit
 from prong.tools.mcp import McpResources, McpTool, full_name
@@ -295,11 +296,13 @@ class TypeResolver(Struct, kw_only=True):
         for name in kind.skills:
             if (skill := find_skill(self.place.skills, name)) is not None:
                 parts.append(f"# Skill {name}\n\n{preloaded(skill)}")
+                if skill.forbids:
+                    told = f"disallowed-tools of the skill {name!r} hold where it is used, not here"
+                    warnings.append(told)
             else:
                 warnings.append(f"the type names the skill {name!r}, which is not there")
         if absent:
-            named = ", ".join(absent)
-            parts.append(f"These tools are not there, whatever is said of them: {named}.")
+            parts.append(not_there(absent))
         return tuple(parts)
 
     def _spec(

@@ -10,6 +10,7 @@ import msgspec
 from prong.host import Process
 from prong.team.log import Log
 from prong.team.notice import Status, TaskUsage
+from prong.tools.shell import whereabouts
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +70,10 @@ class Shell(msgspec.Struct):
         code = await self.process.wait()
         log.flush()
         await self.process.kill()
-        undone = "".join(f"\n[{text}.]" for text in self.process.leave())
+        # Only one that was waited for at first tells: the others last as long as their jobs.
+        left, _ = whereabouts(self.process.exit_output())
+        notes = ["The processes that it left running were stopped"] if left else []
+        undone = "".join(f"\n[{text}.]" for text in (*notes, *self.process.leave()))
         name = f'Background command "{self.title}"'
         result = result_text(log.tail, log.path) + undone
         if code == 0:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from signal import SIGKILL
 
 import anyio
 import msgspec
@@ -31,7 +30,9 @@ from prong.team.message import (
     Credit,
     Frame,
     Frames,
+    FrameTooLarge,
     Hello,
+    NodeChosen,
     Queued,
     Ready,
     read_up,
@@ -72,6 +73,10 @@ class Greeting:
     def __init__(self) -> None:
         """Wait for it."""
         self.ready: Ready | None = None
+        self.node = ""
+        """Which machine of a cluster there is room on; empty if that is not known, or no matter."""
+        self.placed = anyio.Event()
+        """Set when that is known, and when it will not be any more."""
         self.came = anyio.Event()
         """Set when it has come, and when it will not come any more."""
         self._queued = ""
@@ -87,6 +92,12 @@ class Greeting:
             self._queued = first.why
             self._news.set()
             return
+        if isinstance(first, NodeChosen) and not self.node:
+            self.node = first.node
+            self.placed.set()
+            return
+        if isinstance(first, Alive) and self.node:
+            return
         if not isinstance(first, Ready):
             raise WorkerFailed("it did not say hello")
         if first.version != PROTOCOL:
@@ -99,6 +110,7 @@ class Greeting:
 
     def end(self) -> None:
         """Let nobody wait for it any longer."""
+        self.placed.set()
         self.came.set()
         self._news.set()
 
@@ -111,6 +123,19 @@ class Greeting:
             await self._news.wait()
             if not self.came.is_set():
                 yield self._queued
+
+
+def _printed(first: bytes) -> str:
+    """Say what it means that something else came before the first word."""
+    line = next(iter(first.decode(errors="replace").strip().splitlines()), "")[:_SHOWN]
+    return (
+        f"before its first word came {line!r}, which is not of the protocol: whatever starts it, "
+        "as ~/.bashrc does with ssh, must print nothing where there is no terminal"
+    )
+
+
+class _Unheard(WorkerFailed):
+    """Of a worker that had spoken nothing was heard for too long."""
 
 
 class WorkerLine:
@@ -129,8 +154,8 @@ class WorkerLine:
         self.ended = anyio.Event()
         self._cut = Frames()
         self.greeting = Greeting()
-        self.silent = False
-        """Whether it was given up since nothing was heard of it."""
+        self.own_code: int | None = None
+        """How its program ended by itself; None if it has not, or was ended from here."""
         self._channels: dict[int, Channel] = {}
         self._changed = anyio.Event()
         """Set when a channel was opened or shut."""
@@ -150,6 +175,11 @@ class WorkerLine:
         self.outgoing.put(Hello())
 
     @property
+    def silent(self) -> bool:
+        """Whether it was given up since nothing was heard of it any more."""
+        return isinstance(self._failure, _Unheard)
+
+    @property
     def code(self) -> int | None:
         """How its program ended; None if it has not."""
         group = self._talk.group
@@ -160,17 +190,8 @@ class WorkerLine:
         """Whether it has ended, or was told to end."""
         return self._hung_up or self.ended.is_set()
 
-    async def wait_busy(self) -> None:
-        """Wait until a channel is opened."""
-        while not self._channels:
-            await self._wait_change()
-
-    async def wait_idle(self) -> None:
-        """Wait until no channel is open."""
-        while self._channels:
-            await self._wait_change()
-
-    async def _wait_change(self) -> None:
+    async def wait_change(self) -> None:
+        """Wait until a channel was opened or shut."""
         if self._changed.is_set():
             self._changed = anyio.Event()
         await self._changed.wait()
@@ -209,28 +230,42 @@ class WorkerLine:
         async with aclosing(self._talk.chunks()) as chunks:
             while True:
                 data = b""
-                waits = self.waits.start if self.greeting.ready is None else self.waits.silence
+                waits = self.waits.silence if self.greeting.came.is_set() else self.waits.start
                 with anyio.move_on_after(waits) as scope:
                     data = await anext(chunks, b"")
                 if scope.cancelled_caught:
-                    self.silent = self.greeting.ready is not None
-                    raise WorkerFailed(self._silence())
+                    raise self._unheard()
                 if not data:
                     # Its pipe may be closed a moment before it is known how it ended.
                     with anyio.move_on_after(self.waits.stop):
                         await self._talk.group.exited.wait()
+                    self.own_code = self.code
                     raise self._lost()
-                for whole in self._cut.feed(data):
-                    self._take(whole)
+                self._hear(data)
 
-    def _silence(self) -> str:
-        if self.greeting.ready is None:
-            return f"it said nothing for {self.waits.start:g} seconds after its start"
-        return f"nothing was heard of it for {self.waits.silence:g} seconds"
+    def _hear(self, data: bytes) -> None:
+        """Take what came.
+
+        Raises WorkerFailed if it is not of the protocol.
+        """
+        try:
+            for whole in self._cut.feed(data):
+                self._take(whole)
+        except FrameTooLarge as error:
+            if self.greeting.ready is None:
+                raise WorkerFailed(_printed(self._cut.rest)) from error
+            raise
+
+    def _unheard(self) -> WorkerFailed:
+        if not self.greeting.came.is_set():
+            return WorkerFailed(f"it said nothing for {self.waits.start:g} seconds after its start")
+        return _Unheard(f"nothing was heard of it for {self.waits.silence:g} seconds")
 
     def _lost(self) -> WorkerFailed:
         how = self._talk.ending or "it closed its pipe"
         torn = ", in the middle of a message" if self._cut.torn else ""
+        if self.greeting.ready is None:
+            return WorkerFailed(f"{how}{torn} before its first word")
         return WorkerFailed(f"{how}{torn} before its work was done; what it had done is kept")
 
     def _take(self, whole: Frame) -> None:
@@ -266,7 +301,7 @@ class WorkerLine:
     @property
     def node(self) -> str:
         """Which machine of a cluster the worker is on; empty if that is not known, or no matter."""
-        return "" if self.greeting.ready is None else self.greeting.ready.node
+        return self.greeting.node
 
     def failure(self) -> WorkerFailed:
         """Say why the line has ended."""
@@ -311,7 +346,7 @@ class WorkerLine:
             with anyio.move_on_after(grace):
                 await self.ended.wait()
             if not self.ended.is_set():
-                self._talk.group.signal(SIGKILL)
+                self._talk.group.force()
                 await self.ended.wait()
 
     def last_words(self, secrets: Secrets) -> str:

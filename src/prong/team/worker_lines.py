@@ -14,6 +14,7 @@ import msgspec
 
 from prong.host.launcher import Launcher, WorkerPlace
 from prong.host.target import RemoteTarget
+from prong.team.message import StartWorker
 from prong.team.target_room import TargetRoom
 from prong.team.worker_line import Waits, WorkerLine
 
@@ -22,6 +23,61 @@ IDLE = 60.0
 
 _STOP = 15.0
 """Seconds until what leads to a worker has ended when it was asked to."""
+
+
+class HeldLine:
+    """A line of a session, and how it stands to others that lead to the same machine.
+
+    The first has the worker there, and agents go by it alone; each other one holds what was set
+    aside for a further worker, of which the first makes use.
+    """
+
+    def __init__(self, line: WorkerLine, number: int, wanted: str) -> None:
+        """Take the line, its number among those of the session's process, and its machine.
+
+        That is empty if any would do.
+        """
+        self.line = line
+        self.number = number
+        self._wanted = wanted
+        self.first: HeldLine | None = None
+        """That which has the worker, if it is another."""
+        self.others: list[HeldLine] = []
+        """Those that have left the work to it."""
+
+    @property
+    def node(self) -> str:
+        """The machine that it leads to, if it gets anywhere; empty if that is not known yet."""
+        return self.line.node or self._wanted
+
+    @property
+    def load(self) -> float:
+        """How many agents go by it, for each worker for which there is room on its machine."""
+        return len(self.line) / (1 + len(self.others))
+
+    def join(self, first: HeldLine) -> None:
+        """Leave the work to another, which leads to the same machine."""
+        self.first = first
+        first.others.append(self)
+        self.line.greeting.end()
+
+    def part(self) -> None:
+        """Lead nowhere any more; those that have left the work to it end too."""
+        for one in self.others:
+            one.line.hang_up()
+        if self.first is not None:
+            self.first.others.remove(self)
+
+    def _is_needed(self) -> bool:
+        """Whether there is work for what it holds; the first has it first."""
+        if self.first is None:
+            return len(self.line) > 0
+        return len(self.first.line) > 1 + self.first.others.index(self)
+
+    async def wait_needed(self, *, needed: bool) -> None:
+        """Wait until there is work for it, or until there is none."""
+        while self._is_needed() != needed:
+            await (self if self.first is None else self.first).line.wait_change()
 
 
 class WorkerLines:
@@ -49,7 +105,7 @@ class WorkerLines:
         # A program that leads elsewhere may have to give up what it holds there.
         self._waits = waits or Waits(stop=_STOP)
         self._idle = idle
-        self._lines: dict[str, list[WorkerLine]] = {}
+        self._lines: dict[str, list[HeldLine]] = {}
         self._rooms: dict[str, TargetRoom] = {}
         self._started = 0
 
@@ -63,51 +119,85 @@ class WorkerLines:
         One that must be on a machine of a cluster is; others share the work between as many
         workers as the target has. Raises NotInstalled, or WorkerFailed if it cannot be started.
         """
-        lines = self._lines[name] = [one for one in self._lines.get(name, ()) if not one.closing]
-        fit = [one for one in lines if one.node == node or not node]
-        least = min(fit, key=len, default=None)
-        if least is not None and (node or not len(least) or len(lines) >= target.workers):
-            return least
-        place = msgspec.structs.replace(self._place, node=node)
+        lines = self._open(name)
+        fit = [one for one in lines if one.first is None and (one.node == node or not node)]
+        least = min(fit, key=lambda one: one.load, default=None)
+        if least is not None and (node or least.load < 1 or len(lines) >= target.workers):
+            return least.line
         self._started += 1
+        place = msgspec.structs.replace(
+            self._place,
+            node=node,
+            line=self._started,
+            open_lines=tuple(one.number for one in lines),
+        )
         line = WorkerLine(
             launcher.argv(name, target, place),
             folder=str(Path(self._folder, f"{name}-{self._started}")),
             waits=self._waits,
             withhold=self._withhold,
         )
-        lines.append(line)
-        self._group.start_soon(self._hold, line)
+        held = HeldLine(line, self._started, node)
+        self._lines.setdefault(name, []).append(held)
+        self._group.start_soon(self._hold, name, held)
         return line
 
-    def spare(self, name: str) -> WorkerLine | None:
-        """Give a line of a target whose worker has nothing to do; None if there is none."""
-        lines = self._lines.get(name, ())
-        idle = (one for one in lines if one.greeting.ready and not len(one) and not one.closing)
-        return next(idle, None)
+    def _open(self, name: str) -> list[HeldLine]:
+        return [one for one in self._lines.get(name, ()) if not one.line.closing]
+
+    def spare(self, name: str, node: str) -> WorkerLine | None:
+        """Give a line of a target whose worker is there, for one who waits for room.
+
+        That has nothing to do, or is the one on the machine that is named, if one is. None if there
+        is none.
+        """
+        ready = (one for one in self._open(name) if one.line.greeting.ready)
+        fit = (one.line for one in ready if (one.node == node if node else one.load < 1))
+        return next(fit, None)
+
+    def instead(self, name: str, line: WorkerLine) -> WorkerLine | None:
+        """Give the line to the worker of the machine that a line leads to, if that is another."""
+        first = next((one.first for one in self._lines[name] if one.line is line), None)
+        return None if first is None else first.line
 
     async def close(self) -> None:
         """End them all, which is waited for."""
         async with anyio.create_task_group() as group:
-            for line in chain.from_iterable(self._lines.values()):
-                group.start_soon(partial(line.close, grace=self._waits.stop))
+            for held in chain.from_iterable(self._lines.values()):
+                group.start_soon(partial(held.line.close, grace=self._waits.stop))
 
-    async def _hold(self, line: WorkerLine) -> None:
+    async def _hold(self, name: str, held: HeldLine) -> None:
         """Let a line carry until its worker has ended, or had nothing to do for a while.
 
         Whoever is cancelled may still have something to say by it, so only `close` ends it.
         """
         with anyio.CancelScope(shield=True):
             async with anyio.create_task_group() as group:
-                group.start_soon(self._leave, line)
-                await line.carry()
+                group.start_soon(self._place_worker, name, held)
+                group.start_soon(self._leave, held)
+                await held.line.carry()
                 group.cancel_scope.cancel()
+            held.part()
+            self._lines[name].remove(held)
 
-    async def _leave(self, line: WorkerLine) -> None:
+    async def _place_worker(self, name: str, held: HeldLine) -> None:
+        """Let each machine of a cluster have one worker, however often there is room on it."""
+        await held.line.greeting.placed.wait()
+        node = held.line.node
+        if not node or held.line.closing:
+            return
+        others = (one for one in self._open(name) if one is not held and one.first is None)
+        first = next((one for one in others if one.line.node == node), None)
+        if first is None:
+            held.line.outgoing.put(StartWorker())
+        else:
+            held.join(first)
+
+    async def _leave(self, held: HeldLine) -> None:
         while True:
-            await line.wait_idle()
+            await held.wait_needed(needed=False)
             with anyio.move_on_after(self._idle):
-                await line.wait_busy()
+                await held.wait_needed(needed=True)
                 continue
-            line.hang_up()
+            held.line.hang_up()
             return

@@ -21,6 +21,7 @@ from prong.host import Host
 from prong.host.git import Git
 from prong.host.residue import own_folder
 from prong.host.target import read_isolation
+from prong.host.user_move import cut_short
 from prong.host.worktree import (
     FOLDER,
     Base,
@@ -37,8 +38,8 @@ from prong.host.worktree import (
 from prong.ids import TaskId
 from prong.team.child import Child, slug_of
 from prong.team.remote_workers import FarWorkspace, RemoteWorkers
+from prong.tools.agent_policy import AgentPolicy
 from prong.tools.ground import Ground
-from prong.tools.policy import PolicyBox
 
 _SHOWN = 20
 """Files and commits that are named at most."""
@@ -88,7 +89,7 @@ class Workspace(msgspec.Struct, frozen=True):
     host: Host
     maker: Host
     """Makes and removes the worktree: it is not confined to it."""
-    before: tuple[Host, str, PolicyBox]
+    before: tuple[Host, str, AgentPolicy]
     """The child's host, folder and policy, for another run."""
     notice: str = ""
     """What the child has to be told of it; empty if it was told in an earlier run."""
@@ -187,6 +188,7 @@ def _told(task_id: TaskId, kept: Kept) -> WorkKept:
         commits=kept.commits,
         files=kept.files,
         uncommitted=kept.uncommitted,
+        away=kept.away,
     )
 
 
@@ -201,13 +203,16 @@ async def _let_go(agent: Agent, workspace: Workspace) -> Kept | Removed:
 
 
 async def tidy(host: Host, *, spare: frozenset[str], warn: Callable[[str], None]) -> None:
-    """Sweep the worktrees that a crash left unchanged, and name those that hold work."""
+    """Sweep the worktrees that a crash left unchanged, and name what else it left."""
     try:
+        halfway = await cut_short(host)
         swept = {one.path for one in await sweep(host, spare=spare)}
         left = [one for one in await leftovers(host) if one.crashed and one.path not in spare]
     except (ProngError, OSError) as error:
         warn(f"the worktrees of earlier sessions could not be looked through: {error}")
         return
+    if halfway:
+        warn(halfway)
     if swept:
         warn(f"removed unchanged worktrees that a crash had left: {_list(tuple(sorted(swept)))}")
     if left:

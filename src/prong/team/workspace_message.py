@@ -11,6 +11,7 @@ from typing import TypeAlias
 import msgspec
 
 from prong.errors import WorkerFailed
+from prong.foreign_json import NOT_JSON
 from prong.host.bundle import Shipment
 from prong.host.remote_workspace import Harvest, PlacedWorkspace
 from prong.host.sandbox import Ability
@@ -35,6 +36,8 @@ class PrepareWorkspace(_Order, frozen=True):
     lease: int
     offered: tuple[str, ...]
     """Commits that may be known there."""
+    trial: bool = False
+    """Whether nothing of it is wanted if it fails."""
 
 
 class CollectWorkspace(_Order, frozen=True):
@@ -115,7 +118,7 @@ def read_first(data: bytes) -> ChannelFirst:
     """
     try:
         return _decode_first(data)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+    except NOT_JSON as error:
         raise WorkerFailed(f"a channel did not begin as one does ({error})") from error
 
 
@@ -126,7 +129,7 @@ def read_order(data: bytes) -> FarOrder:
     """
     try:
         return _decode_order(data)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+    except NOT_JSON as error:
         raise WorkerFailed(f"it sent what is no order about a workspace ({error})") from error
 
 
@@ -137,5 +140,5 @@ def read_report(data: bytes) -> FarReport:
     """
     try:
         return _decode_report(data)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+    except NOT_JSON as error:
         raise WorkerFailed(f"it sent what is no report of a workspace ({error})") from error
