@@ -51,6 +51,8 @@ if TYPE_CHECKING:
         whole_session,
     )
     from prong.session.cleaning import CleanReport, clean_sessions
+    from prong.session.control_client import ControlLink, act_in
+    from prong.session.control_message import OutsideCommand
     from prong.session.diagnosis import Checkup, diagnose
     from prong.session.feed import SessionFeed
     from prong.session.importing import Importable, ImportedSession, import_session, importable
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     from prong.session.member_start import take_start
     from prong.session.moving_cost import ResumingCost, resuming_cost
     from prong.session.opening import open_session
+    from prong.session.outside_control import ControlRequest
     from prong.session.plain_client import Client, run
     from prong.session.plugin_catalogue import (
         add_plugins,
@@ -77,6 +80,7 @@ if TYPE_CHECKING:
         clear_memory,
         decide_trust,
         describe_backends,
+        diff_children,
         folder_memory,
         folder_trust,
         merge_children,
@@ -98,6 +102,7 @@ if TYPE_CHECKING:
         show_server,
     )
     from prong.session.session import Session
+    from prong.session.status_command import StatusText
     from prong.session.team_end import delete_team, end_member
     from prong.session.team_report import (
         list_shared_tasks,
@@ -119,6 +124,8 @@ _HOMES = {
     "Checkup": "session.diagnosis",
     "CleanReport": "session.cleaning",
     "Client": "session.plain_client",
+    "ControlLink": "session.control_client",
+    "ControlRequest": "session.outside_control",
     "CostLine": "journal.book",
     "Explanation": "journal.compare",
     "FanReceipt": "cost.receipt",
@@ -130,6 +137,7 @@ _HOMES = {
     "LIFETIME": "cost.mark",
     "MemoryState": "config.memory",
     "Options": "config.option",
+    "OutsideCommand": "session.control_message",
     "Price": "cost.price",
     "Rates": "cost.schedule",
     "Receipt": "cost.receipt",
@@ -138,6 +146,7 @@ _HOMES = {
     "ServerReport": "session.server_admin",
     "Session": "session.session",
     "SessionFeed": "session.feed",
+    "StatusText": "session.status_command",
     "SessionInfo": "journal.store",
     "StoredEntry": "journal.entry_trail",
     "Subscription": "session.bus",
@@ -146,6 +155,7 @@ _HOMES = {
     "TypesFound": "session.project",
     "VerifyReport": "journal.verify",
     "WholeSession": "journal.entry_trail",
+    "act_in": "session.control_client",
     "add_plugins": "session.plugin_catalogue",
     "add_server": "session.server_admin",
     "agent_types": "session.project",
@@ -164,6 +174,7 @@ _HOMES = {
     "describe_merge": "session.integration",
     "describe_plugins": "session.plugin_catalogue",
     "diagnose": "session.diagnosis",
+    "diff_children": "session.project",
     "dump": "wire.raw",
     "end_member": "session.team_end",
     "explain": "session.catalogue",
@@ -223,6 +234,8 @@ __all__ = [
     "Checkup",
     "CleanReport",
     "Client",
+    "ControlLink",
+    "ControlRequest",
     "CostLine",
     "Explanation",
     "FanReceipt",
@@ -233,6 +246,7 @@ __all__ = [
     "ImportedSession",
     "MemoryState",
     "Options",
+    "OutsideCommand",
     "PluginRequest",
     "Price",
     "Rates",
@@ -243,6 +257,7 @@ __all__ = [
     "Session",
     "SessionFeed",
     "SessionInfo",
+    "StatusText",
     "StoredEntry",
     "Subscription",
     "Turn",
@@ -250,6 +265,7 @@ __all__ = [
     "TypesFound",
     "VerifyReport",
     "WholeSession",
+    "act_in",
     "add_plugins",
     "add_server",
     "agent_types",
@@ -268,6 +284,7 @@ __all__ = [
     "describe_merge",
     "describe_plugins",
     "diagnose",
+    "diff_children",
     "dump",
     "end_member",
     "explain",

@@ -16,6 +16,7 @@ from msgspec.structs import asdict
 from prong.agent import Turn
 from prong.entry import Usage
 from prong.errors import BadInput, NoAnswer
+from prong.foreign_json import NOT_JSON
 from prong.team.result import ChildResult
 from prong.text import load_text
 from prong.tools.schema import decoder, schema
@@ -97,7 +98,7 @@ class AnswerType(Generic[_T]):
                 return cast("_T", self._decoder.decode(candidate))
             except msgspec.ValidationError as error:
                 why = str(error)
-            except (msgspec.DecodeError, RecursionError):
+            except NOT_JSON:
                 continue
         return UnreadAnswer(why[:_LONGEST_WHY])
 

@@ -11,8 +11,8 @@ from prong.agent import Agent
 from prong.agent.answer import interrupted
 from prong.config.model import left_out
 from prong.cost.loss import Move
-from prong.entry import Reply, Results, ToolSpec, User
-from prong.event import MAIN, EntryRecalled, TitleChanged, Warned
+from prong.entry import Call, CallId, Reply, Results, ToolSpec, User
+from prong.event import MAIN, EntryRecalled, RecalledCall, TitleChanged, TodosChanged, Warned
 from prong.journal.note import Titled
 from prong.journal.replay import Replay
 from prong.session.end import tell_escaped
@@ -24,10 +24,11 @@ from prong.session.moving_cost import moving_cost, other_model
 from prong.session.parts import Parts
 from prong.session.preference import answer_schema
 from prong.session.teaming import settle_team, take_up_team
+from prong.system.bash_program import why_no_bash
 from prong.team.announce import announce, tell_end
 from prong.team.recovery import recover
-from prong.team.workspace import may_hold_worktrees, tidy
 from prong.tools.filter import is_function
+from prong.tools.tool import Failed
 from prong.wire.brief import needed_schema
 from prong.wire.raw import raw
 
@@ -55,7 +56,6 @@ async def begin(parts: Parts, base: Foundation, group: anyio.abc.TaskGroup) -> N
     delivery, outbox = parts.tasks.delivery, parts.tasks.delivery.outbox
     delivery.subscribe(MAIN, agent.inbox, hold=parts.supervisor.held)
     await parts.memory.take_up()
-    await _tidy(parts, base, group)
     if base.replay is not None:
         group.start_soon(tell_escaped, parts, "which it started earlier, still runs")
     if outbox.damage:
@@ -63,11 +63,13 @@ async def begin(parts: Parts, base: Foundation, group: anyio.abc.TaskGroup) -> N
             f"{outbox.path} is damaged ({'; '.join(outbox.damage[:3])}); notices of finished "
             "commands may be missing, their output is in the folder beside it"
         )
-    for warning in base.place.warnings:
+    for warning in filter(None, (*base.place.warnings, why_no_bash())):
         warn(warning)
     if base.replay is None and not options.bare and options.member is None:
         parts.intake.note(await git_state(base.host, base.place.root, trusted=base.place.trusted))
-    parts.housekeeping.start(group)
+    specs = [child.spec for child in parts.supervisor.children]
+    spare = frozenset(spec.worktree.path for spec in specs if spec.worktree is not None)
+    await parts.housekeeping.start(group, spare=spare)
     if switched:
         await tell_switched(parts, switching)
     source = "fork" if options.fork_session else "resume"
@@ -108,13 +110,28 @@ def _introduce(parts: Parts) -> None:
 
 def _recall(agent: Agent) -> None:
     """Tell of a conversation that has no recorded events."""
+    calls: dict[CallId, Call] = {}
     for kind, entry in agent.conversation.prompt.entries():
         match entry:
             case User(text=text) | Reply(text=text):
                 agent.emit(EntryRecalled(kind=kind, text=text))
             case Results(results=results):
                 for result in results:
-                    agent.emit(EntryRecalled(kind=kind, text=result.text))
+                    call = _recalled_call(agent, calls.get(result.call_id), failed=result.failed)
+                    agent.emit(EntryRecalled(kind=kind, text=result.text, call=call))
+        if isinstance(entry, Reply):
+            calls.update((call.id, call) for call in entry.calls)
+    if agent.context.todos:
+        agent.emit(TodosChanged(todos=agent.context.todos))
+
+
+def _recalled_call(agent: Agent, call: Call | None, *, failed: bool) -> RecalledCall | None:
+    """Tell of a call as its tool would; one that there is no more goes by its name."""
+    if call is None:
+        return None
+    parsed = agent.kit.parse(call)
+    title = "" if isinstance(parsed, Failed) else parsed[0].title(parsed[1])
+    return RecalledCall(call.id, call.name, title, call.arguments, failed)
 
 
 def _compare(agent: Agent, base: Foundation) -> None:
@@ -168,12 +185,3 @@ def _changed_functions(now: Sequence[ToolSpec], then: Sequence[ToolSpec]) -> lis
         # A model that reads little was told less.
         and before[tool.name] not in (bytes(tool.schema), bytes(raw(needed_schema(tool))))
     ]
-
-
-async def _tidy(parts: Parts, base: Foundation, group: anyio.abc.TaskGroup) -> None:
-    """Look for worktrees that a crash has left, without making anybody wait."""
-    if not await may_hold_worktrees(base.host, base.place.root):
-        return
-    specs = [child.spec for child in parts.supervisor.children]
-    spare = frozenset(spec.worktree.path for spec in specs if spec.worktree is not None)
-    group.start_soon(partial(tidy, base.host, spare=spare, warn=partial(_warn, parts.agent)))

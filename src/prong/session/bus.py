@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
-from types import TracebackType
-from typing import TYPE_CHECKING, Self, get_args
+from typing import TYPE_CHECKING, get_args
 
 import anyio
 import anyio.lowlevel
 import msgspec
 
+from prong.closable import Closable
 from prong.errors import JournalError, SessionEnded
 from prong.event import (
     AgentRested,
@@ -40,7 +40,7 @@ _DELTAS = frozenset(get_args(Delta))
 _ENDS = frozenset((TurnFinished, TaskFinished, AgentRested))
 
 
-class Subscription:
+class Subscription(Closable):
     """An async iterator over events: recorded ones first if asked for, then live to the end.
 
     A reader that is too slow loses what waits for it, and is told by an `EventsSkipped`.
@@ -94,17 +94,6 @@ class Subscription:
     def close(self) -> None:
         """Stop listening."""
         self._bus.forget(self)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class Bus:

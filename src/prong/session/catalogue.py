@@ -19,6 +19,7 @@ from prong.cost.breakeven import BreakEven
 from prong.cost.schedule import Rates
 from prong.errors import BadInput, NotPossibleNow
 from prong.event import Envelope
+from prong.foreign_number import whole_number
 from prong.journal import store
 from prong.journal.book import Books
 from prong.journal.compare import Explanation, Side, captured, compare, last_two, numbered
@@ -27,6 +28,7 @@ from prong.journal.jsonl_form import jsonl_lines
 from prong.journal.replay import Replay, examine, read_journal
 from prong.journal.store import SessionInfo
 from prong.journal.verify import VerifyReport, verify
+from prong.system.path_form import real_path
 
 if TYPE_CHECKING:
     from prong.session.feed import SessionFeed
@@ -36,7 +38,7 @@ Say = Callable[[str], None]
 
 def list_sessions(*, everywhere: bool, cwd: str = ".") -> list[SessionInfo]:
     """List the sessions of this folder, of another, or of all, the latest first."""
-    return store.sessions(None if everywhere else os.path.realpath(cwd))
+    return store.sessions(None if everywhere else real_path(cwd))
 
 
 def find_session(wanted: str) -> SessionInfo:
@@ -106,8 +108,17 @@ def jsonl_of(whole: WholeSession) -> Iterator[bytes]:
                 yield msgspec.json.encode(line) + b"\n"
 
 
-def open_feed(wanted: str | None, say: Say) -> SessionFeed:
-    """Follow a session, whether a process has it open or not."""
+def _mute(sentence: str) -> None:
+    """Say nothing."""
+    del sentence
+
+
+def open_feed(wanted: str | None = None, say: Say = _mute) -> SessionFeed:
+    """Follow a session by id, name or journal file, whether a process has it open or not.
+
+    Without one it is the last of this folder. Nothing is changed by that, and the session does not
+    know of it. Raises NoSuchSession if there is none.
+    """
     from prong.session.feed import SessionFeed
 
     return SessionFeed(_journal(wanted, say), _prices())
@@ -122,7 +133,7 @@ def _journal(wanted: str | None, say: Say) -> Path:
     """Find a session's journal by id, name or file; None means the last session here."""
     if wanted and wanted.endswith(".jsonl") and os.path.isfile(wanted):  # noqa: PTH113 - any word
         return Path(wanted)
-    here = os.path.realpath(".")
+    here = real_path(".")
     if wanted:
         return store.find(wanted, here, say=say).path
     remedy = "give a session's id: 'prong sessions --all' lists those of other folders"
@@ -196,9 +207,10 @@ class _Requests(msgspec.Struct):
 
 
 def _number(word: str, text: str) -> int:
-    if not text.isdecimal() or not int(text):
+    number = whole_number(text)
+    if not number:
         raise BadInput(f"{word!r} is neither a file nor of the form SESSION:N, with N from 1 on")
-    return int(text)
+    return number
 
 
 class Forecast(msgspec.Struct, frozen=True):

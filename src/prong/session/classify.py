@@ -5,16 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-import msgspec
-from msgspec.structs import replace
-
-from prong.agent import Agent, CacheWatch, Conversation, ModelClient, Sent, request
+from prong.agent import Agent, request
 from prong.config.model import Chosen
 from prong.entry import user_text
 from prong.event import MAIN
-from prong.ids import TaskId, below
 from prong.prompt import Head, Prompt
-from prong.provider import Provider, Providers
+from prong.provider import Providers
+from prong.session.sidecar import beside
 from prong.team.injection import Classifier, Handed
 from prong.text import load_text
 from prong.tools.fence import neutral
@@ -37,7 +34,7 @@ def classifier(agents: Mapping[str, Agent], chosen: Chosen, providers: Providers
 
     async def classify(handed: Handed) -> str | None:
         prompt = Prompt(head).append(user_text(_shown(handed)))
-        asking = _beside(agents[MAIN], chosen.connect(providers), prompt)
+        asking = beside(agents[MAIN], chosen.connect(providers), prompt, "handback")
         ended = await request(*asking, sidecar="handback")
         said = ended.reply.text.strip()
         return None if said.lower().strip(".!* ") == _CLEAN else said[:300] or "no answer came"
@@ -50,11 +47,3 @@ def _shown(handed: Handed) -> str:
     parts = (("transcript", handed.transcript), ("report", handed.report))
     fenced = [(tag, re.sub(_FENCE, "‹", neutral(text))) for tag, text in parts]
     return "\n\n".join(f"<{tag}>\n{text}\n</{tag}>" for tag, text in fenced)
-
-
-def _beside(main: Agent, provider: Provider, prompt: Prompt) -> tuple[ModelClient, Conversation]:
-    """Make what asks in the session's name and remembers nothing."""
-    settings = msgspec.structs.replace(main.client.settings, diagnose=False)
-    client = replace(main.client, provider=provider, settings=settings, observer=CacheWatch())
-    path = below(main.path, TaskId("handback"))
-    return client, replace(main.conversation, path=path, prompt=prompt, last=Sent(), base=None)

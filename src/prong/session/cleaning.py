@@ -24,6 +24,8 @@ from prong.journal.note import ChildSpec
 from prong.journal.replay import Replay, examine
 
 DAY = 86_400.0
+_PATIENCE = 2.0
+"""Seconds after which the daily cleaning leaves the rest for another day."""
 _MARK = "cleaned"
 """A file whose time is that of the last time all was looked through."""
 
@@ -96,7 +98,7 @@ def clean_daily(days: float, *, home: Path, spare: str, clock: Callable[[], floa
     with suppress(OSError):
         if clock() - mark.stat().st_mtime < DAY:
             return ""
-    report = clean_sessions(days, home=home, spare=spare, clock=clock, patience=2.0)
+    report = clean_sessions(days, home=home, spare=spare, clock=clock, patience=_PATIENCE)
     if report.whole:
         with suppress(OSError):
             mark.touch(mode=0o600)

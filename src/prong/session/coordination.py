@@ -13,13 +13,14 @@ from prong.errors import BadInput, NotPossibleNow
 from prong.event import MAIN
 from prong.journal.note import CoordinatorSet, ToolSet
 from prong.session.foundation import Foundation
+from prong.system.path_form import real_path
 from prong.team.coordinator import describe_workers, worker_type
 from prong.team.pull import SECONDS, Pulls
 from prong.team.route import WORKER
 from prong.team.typed import filtered, offered
 from prong.text import load_text
 from prong.tools.kit import Kit
-from prong.tools.policy import PolicyBox
+from prong.tools.policy_box import PolicyBox
 from prong.tools.tool import Tool
 
 
@@ -94,7 +95,7 @@ def _scratchpad(storage: str) -> str:
     """Make the folder that all workers share."""
     path = os.path.join(storage, "scratchpad")  # noqa: PTH118 - strings throughout
     os.makedirs(path, mode=0o700, exist_ok=True)  # noqa: PTH103 - strings throughout
-    return os.path.realpath(path)
+    return real_path(path)
 
 
 def _pull_tools(place: Place, pulls: Pulls) -> tuple[Tool, ...]:

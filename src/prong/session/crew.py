@@ -9,6 +9,8 @@ import msgspec
 from msgspec.structs import replace
 
 from prong.agent.spec import AgentTypes
+from prong.config.effort import unknown_efforts
+from prong.config.model import unknown_models
 from prong.config.place import Place
 from prong.journal.note import ToolSet
 from prong.prompt import Head
@@ -18,6 +20,7 @@ from prong.session.planning import Planner
 from prong.session.toolbox import TeamRole, built_in, lacking, main_kit, make_kit
 from prong.team.pull import Pulls
 from prong.team.route import ForkMode
+from prong.tools.filter import not_there
 from prong.tools.kit import Kit
 from prong.tools.mcp_search import SEARCH
 from prong.tools.structured import StructuredOutput
@@ -65,6 +68,35 @@ class Crew(msgspec.Struct, frozen=True, kw_only=True):
         return replace(self, place=place, pool=pool, kit=kit)
 
 
+def _unknown_targets(place: Place) -> list[str]:
+    """Say which machines settings and types of agents name that there are not."""
+    remote = place.settings.values.remote
+    named = [("the setting remote.default", remote.default)]
+    named += [
+        (f"the agent type {kind.name}", kind.isolation.removeprefix("remote:"))
+        for kind in place.types.values()
+        if kind.isolation.startswith("remote:")
+    ]
+    there = ", ".join(sorted(remote.targets)) or "none"
+    return [
+        f"{who} names the remote target {name!r}, which remote.targets has not; there are: {there}"
+        for who, name in named
+        if name and name not in remote.targets
+    ]
+
+
+def _unknown_launchers(place: Place) -> list[str]:
+    """Say which machines are to be reached by launchers that there are not; none is loaded."""
+    targets = place.settings.values.remote.targets
+    if not targets:
+        return []
+    # Most sessions have no other machines.
+    from prong.host.launcher import launcher_fault
+
+    faults = ((name, launcher_fault(target.launcher)) for name, target in targets.items())
+    return [f"the remote target {name!r} cannot be used: {why}" for name, why in faults if why]
+
+
 def make_crew(
     base: Foundation,
     servers: McpServers | None,
@@ -87,7 +119,14 @@ def make_crew(
         place = replace(place, server_notes=servers.instructions())
     own = tuple(built_in(place, planner, forks=forks.on, team=role, web=web))
     pool = _pool(place, own, servers, base.structured)
-    place.warn(*lacking(place, pool))
+    absent = lacking(place, pool)
+    place.warn(*absent.values(), *unknown_models(place), *unknown_efforts(place))
+    place.warn(*_unknown_targets(place), *_unknown_launchers(place))
+    # A server's tools may come later.
+    gone = [name for name in absent if not name.lower().startswith("mcp__")]
+    if gone and place.role is not None:
+        prompt, more = place.role
+        place = replace(place, role=(prompt, "\n\n".join(filter(None, (more, not_there(gone))))))
     crew = Crew(
         place=place,
         kit=_main_kit(place, pool, servers),

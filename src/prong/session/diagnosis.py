@@ -27,6 +27,9 @@ from prong.host.pane.factory import find_pane_backend
 from prong.host.sandbox import Ability
 from prong.host.sandbox.ability import detect
 from prong.provider import find_backend, local_model
+from prong.system.bash_program import why_no_bash
+from prong.system.program_path import find_program
+from prong.system.standard_stream import is_terminal
 
 CheckState: TypeAlias = Literal["good", "limited", "broken"]
 
@@ -63,6 +66,7 @@ def _findings(place: Place) -> Iterator[Checkup]:
     yield from _exceptions(place)
     yield _terminal(place)
     yield _program("tmux", "-V", "only tests of the terminal and panes of your own need it")
+    yield from _bash()
     yield _git(place)
     yield from _keys(place)
     yield _engine()
@@ -118,7 +122,10 @@ def _of_views(ability: Ability, named: str) -> Checkup:
 
 def _remedy(ability: Ability) -> str:
     if ability.kind == "none" or not ability.writes:
-        return "use Linux 6.2 or newer with Landlock, or let the container use it"
+        return (
+            "use Linux 6.2 or newer with Landlock (on Windows: inside WSL), or let the container "
+            "use it"
+        )
     return (
         "allow namespaces of users: sysctl user.max_user_namespaces, "
         "kernel.unprivileged_userns_clone or kernel.apparmor_restrict_unprivileged_userns; in a "
@@ -139,7 +146,7 @@ def _exceptions(place: Place) -> Iterator[Checkup]:
 
 def _terminal(place: Place) -> Checkup:
     kind = place.env.get("TERM", "")
-    if not sys.stdout.isatty():
+    if not is_terminal(sys.stdout):
         return Checkup(topic="terminal", state="good", text="none here; -p works without one")
     if kind in {"", "dumb"}:
         text = f"TERM is {kind!r}: no colours, no editing of the line"
@@ -156,7 +163,7 @@ def _program(name: str, flag: str, without: str) -> Checkup:
 
 
 def _version(name: str, flag: str) -> str | None:
-    path = shutil.which(name)
+    path = find_program(name)
     if path is None:
         return None
     try:
@@ -166,6 +173,13 @@ def _version(name: str, flag: str) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return ended.stdout.strip().partition("\n")[0] or None
+
+
+def _bash() -> Iterator[Checkup]:
+    """Tell of the program that runs commands, where it is not a matter of course."""
+    if why := why_no_bash():
+        text = "not found: the model has no tool for commands"
+        yield Checkup(topic="bash", state="limited", text=text, remedy=why)
 
 
 def _git(place: Place) -> Checkup:

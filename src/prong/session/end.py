@@ -36,7 +36,7 @@ async def stop_turns(parts: Parts) -> None:
     """Let no turn begin any more, and wait for the end of the one that runs."""
     await parts.life.stop()
     await tell_end(parts)
-    await parts.housekeeping.wait_done()
+    await parts.housekeeping.end()
     if GUARDIAN.pid is not None:
         await tell_escaped(parts, "which it started, has left its group and goes on running")
 

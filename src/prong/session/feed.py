@@ -18,6 +18,7 @@ import msgspec
 
 from prong.cost import Prices
 from prong.errors import UnknownName
+from prong.event import CacheMissed, Envelope, PermissionAsked, QuestionAsked, RequestSent
 from prong.journal.book import Books
 from prong.journal.byte_map import ByteMap
 from prong.journal.compare import compare, numbered
@@ -83,6 +84,37 @@ class _FollowedTimeline(msgspec.Struct):
                 self.counts.add(change, revision)
 
 
+class MissedRequest(msgspec.Struct, frozen=True):
+    """A request that read less from the cache than it should have."""
+
+    agent: str
+    digest: str
+    """Of its prompt."""
+    read: int
+    predicted: int
+    """Tokens."""
+    why: str
+
+
+class _FollowedMisses(msgspec.Struct):
+    """Which requests missed the cache, as events tell it."""
+
+    rows: _AddedRows[MissedRequest] = msgspec.field(default_factory=_AddedRows[MissedRequest])
+    _sent: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+
+    def take(self, envelope: Envelope, revision: int) -> None:
+        match envelope.event:
+            case RequestSent(digest=digest, sidecar=""):
+                self._sent[envelope.agent] = digest
+            case CacheMissed(read=read, predicted=predicted, why=why):
+                # It is told of the request that the agent has sent last: it has one at a time.
+                digest = self._sent.get(envelope.agent, "")
+                missed = MissedRequest(envelope.agent, digest, read, predicted, why)
+                self.rows.add(missed, revision)
+            case _:
+                pass
+
+
 class SessionFeed:
     """One session, followed."""
 
@@ -99,7 +131,10 @@ class SessionFeed:
         self._agents: dict[str, int] = {}
         self._items: dict[str, list[int]] = {}
         self._timeline = _FollowedTimeline()
+        self._misses = _FollowedMisses()
         self._live = False
+        self._asked = 0
+        """The revision in which what waits for an answer was last another."""
         self._look(fresh=True)
 
     def refresh(self) -> bool:
@@ -115,6 +150,7 @@ class SessionFeed:
         before = self.view
         for envelope in envelopes:
             self.view = fold(self.view, envelope)
+            self._misses.take(envelope, self.revision)
             for change in self._timeline.chronicle.take(envelope):
                 self._timeline.take(change, self.revision)
         self._live = self.view.is_open and has_writer(self.path)
@@ -129,6 +165,8 @@ class SessionFeed:
 
     def _note(self, before: View) -> None:
         """Remember which agents and which items of their transcripts are others than before."""
+        if self.view.questions != before.questions:
+            self._asked = self.revision
         for path, agent in self.view.agents.items():
             known = before.agents.get(path)
             if known is agent:
@@ -161,11 +199,8 @@ class SessionFeed:
                 "cost": view.cost,
                 "saved": view.saved,
                 "at": view.at,
-                "questions": [
-                    {"agent": asked.agent, "type": type(asked.asked).__name__}
-                    for asked in view.questions.values()
-                ],
             },
+            "questions": self._questions() if self._asked > revision else None,
             "agents": [
                 _described(view, view.agents[path])
                 for path, changed in self._agents.items()
@@ -180,6 +215,7 @@ class SessionFeed:
             ],
             "stretches": {"from": first[0], "rows": self._bytes.stretches[first[0] :]},
             "requests": {"from": first[1], "rows": self._bytes.requests[first[1] :]},
+            "misses": self._misses.rows.after(revision),
             "prices": self._priced(first[1]),
             "spans": [
                 {"opened": lines.spans[key][0], "closed": lines.spans[key][1]}
@@ -190,6 +226,14 @@ class SessionFeed:
             "links": lines.links.after(revision),
             "counts": lines.counts.after(revision),
         }
+
+    def _questions(self) -> list[dict[str, Any]]:
+        """Give what waits for an answer, whole: nobody is to agree to what was cut off."""
+        return [
+            {"agent": asked.agent, "seq": asked.seq, "at": asked.at}
+            | _plain(asked.asked, whole=True)
+            for asked in self.view.questions.values()
+        ]
 
     def _priced(self, first: int) -> dict[str, dict[str, float]]:
         """Give the prices of the models of requests from one on, in dollars per million tokens."""
@@ -258,8 +302,8 @@ def _described(view: View, agent: AgentView) -> dict[str, Any]:
     }
 
 
-def _plain(item: Item, *, whole: bool) -> Any:
-    """Give an item as JSON has it, with its long texts cut if it need not be whole."""
+def _plain(item: Item | PermissionAsked | QuestionAsked, *, whole: bool) -> Any:
+    """Give an item or a question as JSON has it, with long texts cut if it need not be whole."""
     value = msgspec.json.decode(msgspec.json.encode(item))
     return value if whole else _cut(value)
 

@@ -20,7 +20,7 @@ from prong.provider import Providers, Secrets
 from prong.session.bus import Bus
 from prong.team.remote_workers import RemoteWorkers
 from prong.team.task import TaskBoard
-from prong.tools.policy import PolicyBox
+from prong.tools.policy_box import PolicyBox
 from prong.tools.structured import StructuredOutput
 
 

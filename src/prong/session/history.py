@@ -6,7 +6,6 @@ be read is skipped. When the file has grown to twice its bound, the oldest lines
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -15,7 +14,10 @@ from pathlib import Path
 
 import msgspec
 
+from prong.foreign_json import NOT_JSON
 from prong.host import make_private
+from prong.system.descriptor import open_own, read_at
+from prong.system.file_lock import wait_lock
 
 KEPT = 2_000
 """Lines that are kept."""
@@ -62,11 +64,11 @@ class InputHistory(msgspec.Struct, frozen=True):
         return True
 
     def _append(self, line: bytes) -> None:
-        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        fd = open_own(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         try:
             size = os.fstat(fd).st_size
             # A line that a killed process has left half written must not spoil this one.
-            torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
+            torn = size > 0 and read_at(fd, 1, size - 1) != b"\n"
             os.write(fd, b"\n" + line if torn else line)
         finally:
             os.close(fd)
@@ -81,7 +83,7 @@ class InputHistory(msgspec.Struct, frozen=True):
         while len(kept) > 1 and sum(len(one.text) for one in kept) > _BYTES // 2:
             kept = kept[len(kept) // 2 :]
         fresh = self.path.with_suffix(".new")
-        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        fd = open_own(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         with os.fdopen(fd, "wb") as file:
             file.writelines(msgspec.json.encode(one) + b"\n" for one in kept)
         fresh.replace(self.path)
@@ -94,16 +96,16 @@ class InputHistory(msgspec.Struct, frozen=True):
         for line in data.split(b"\n"):
             try:
                 yield _READ.decode(line)
-            except (msgspec.DecodeError, UnicodeError):
+            except NOT_JSON:
                 continue
 
     @contextmanager
     def _locked(self) -> Generator[None]:
         # Beside the file: that is replaced when it is shortened.
         path = self.path.with_suffix(".guard")
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = open_own(path, os.O_RDWR | os.O_CREAT)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
+            wait_lock(fd)
             yield
         finally:
             os.close(fd)

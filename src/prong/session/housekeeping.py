@@ -1,4 +1,8 @@
-"""Old sessions are removed beside the work; what was removed is said before the session ends."""
+"""What earlier sessions have left is removed beside the work: old journals, a crash's worktrees.
+
+What was removed of journals is said before the session ends. To look through worktrees is git's
+work and may take long in a large project: a session that ends meanwhile leaves it to the next one.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,11 @@ import anyio.to_thread
 
 from prong.event import Warned
 from prong.session.foundation import Foundation
+from prong.team.workspace import may_hold_worktrees, tidy
 
 
 class Housekeeping:
-    """Removes old sessions if the user's settings say after how many days."""
+    """Removes old sessions if the user's settings say after how many days, and idle worktrees."""
 
     def __init__(self, base: Foundation) -> None:
         """Nothing is looked at before `start`."""
@@ -21,9 +26,15 @@ class Housekeeping:
         self._days = base.place.settings.values.cleanup_period_days
         self._done = anyio.Event()
         self._begun = False
+        self._sweeping = anyio.CancelScope()
 
-    def start(self, group: anyio.abc.TaskGroup) -> None:
-        """Begin, if there is anything to do; nobody waits for it now."""
+    async def start(self, group: anyio.abc.TaskGroup, *, spare: frozenset[str]) -> None:
+        """Begin, if there is anything to do; nobody waits for it now.
+
+        The worktrees in `spare` are this session's own.
+        """
+        if await may_hold_worktrees(self._base.host, self._base.place.root):
+            group.start_soon(self._sweep, spare)
         if self._days is not None:
             self._begun = True
             group.start_soon(self._run, self._days)
@@ -37,11 +48,20 @@ class Housekeeping:
         try:
             with anyio.CancelScope(shield=True):
                 if told := await anyio.to_thread.run_sync(work):
-                    base.emit(Warned(text=told))
+                    self._warn(told)
         finally:
             self._done.set()
 
-    async def wait_done(self) -> None:
-        """Wait until what was removed has been said; that takes a moment at most."""
+    async def _sweep(self, spare: frozenset[str]) -> None:
+        with self._sweeping:
+            await tidy(self._base.host, spare=spare, warn=self._warn)
+
+    def _warn(self, text: str) -> None:
+        self._base.emit(Warned(text=text))
+
+    async def end(self) -> None:
+        """Give the worktrees up, and wait until what else was removed has been said."""
+        # Before the host ends what runs on it: git's end would be taken for a failure.
+        self._sweeping.cancel()
         if self._begun:
             await self._done.wait()

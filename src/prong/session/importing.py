@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
 from prong.about import __version__
-from prong.errors import BadInput
+from prong.errors import BadInput, JournalFull
 from prong.event import MAIN
 from prong.ids import TaskId, below
 from prong.journal import store
 from prong.journal.claude_session import is_claude, read_claude
 from prong.journal.codex_session import is_codex, read_codex
 from prong.journal.foreign_session import ForeignSession, ObjectLines, items, members, texts
+from prong.journal.lock import remedy
 from prong.journal.note import Titled
 from prong.journal.record import Opened
 from prong.journal.writer import Journal
 from prong.prompt import Head, Prompt
+from prong.system.path_form import real_path, user_home
 from prong.wire import HeadSpec, dialect
 
 _LOOKED_AT = 50
@@ -47,19 +49,20 @@ class ImportedSession(msgspec.Struct, frozen=True, kw_only=True):
 def import_session(
     path: Path, *, name: str = "", cwd: str | None = None, home: Path | None = None
 ) -> ImportedSession:
-    """Store a session of Claude Code or Codex as one of this folder.
+    """Store a session of Claude Code or Codex as one of this folder, whole or not at all.
 
-    Raises BadInput if the file is of neither, or of a version that is not known yet.
+    Raises BadInput if the file is of neither, or of a version that is not known yet; JournalFull.
     """
     found = _read(path)
-    folder = os.path.realpath(cwd or ".")
+    folder = real_path(cwd or ".")
     store.must_be_free(name, folder, home)
     session = store.new_id()
     opened = Opened(session=session, created=time.time(), cwd=folder, program=__version__)
     # No model has this name: whoever goes on makes a head of their own, and that is said.
     spec = HeadSpec(model=f"{found.model or 'unknown'} (imported)", cache_key=session)
     head = Head(dialect("anthropic"), spec)
-    with Journal.create(store.location(folder, session, home), opened) as journal:
+    begun = Journal.create(store.location(folder, session, home), opened)
+    with _whole_or_gone(begun.path, path), begun as journal:
         for agent, entries in found.agents.items():
             place = MAIN if agent == "main" else below(MAIN, TaskId(agent))
             journal.keep(place, Prompt(head).append(*entries))
@@ -76,6 +79,21 @@ def import_session(
         f"{session}. It begins a new prompt: nothing of it is cached, and agents can only be read.",
         notes=found.notes,
     )
+
+
+@contextmanager
+def _whole_or_gone(journal: Path, source: Path) -> Generator[None]:
+    """Remove a journal that was not written to its end: half a session is none to go on with."""
+    try:
+        yield
+    except BaseException as error:
+        store.discard(journal)
+        if isinstance(error, JournalFull) and isinstance(cause := error.__cause__, OSError):
+            raise JournalFull(
+                f"{journal} cannot be written ({cause.strerror}); nothing of {source} was taken "
+                f"over: {remedy(cause)}, then import it again"
+            ) from cause
+        raise
 
 
 def _read(path: Path) -> ForeignSession:
@@ -103,7 +121,7 @@ class Importable(msgspec.Struct, frozen=True, kw_only=True):
 
 def importable(cwd: str, *, home: Path | None = None) -> list[Importable]:
     """List the sessions of other programs that were held in a folder, the latest first."""
-    top = home or Path(os.path.expanduser("~"))  # noqa: PTH111 - leaves ~nobody alone
+    top = home or Path(user_home())
     slug = re.sub(r"[^A-Za-z0-9]", "-", cwd)
     claude = [("Claude Code", one) for one in (top / ".claude/projects" / slug).glob("*.jsonl")]
     codex = [("Codex", one) for one in (top / ".codex/sessions").glob("**/rollout-*.jsonl")]

@@ -8,6 +8,7 @@ from prong.command import MergeBranches
 from prong.host.cleanup import Cleanup, Cleared, clean
 from prong.host.host import Host
 from prong.host.merge import MergeReport, MergeStep, merge, undo
+from prong.host.user_move import Recovered
 
 _MOST = 10
 """Names that stand in one line."""
@@ -31,6 +32,8 @@ async def integrate(host: Host, command: MergeBranches) -> str:
 
 def describe_merge(report: MergeReport, *, dry_run: bool = False) -> Iterator[str]:
     """Say what became of each child, and what can be done next."""
+    if report.recovered:
+        yield from _recovered(report.recovered)
     for step in report.steps:
         yield _step(step)
         if step.remedy:
@@ -43,6 +46,16 @@ def describe_merge(report: MergeReport, *, dry_run: bool = False) -> Iterator[st
             yield f"merged so far: {_some([step.branch for step in merged])}"
         yield f"to take it back: prong merge --undo (HEAD was {report.before[:12]})"
         yield "to remove the worktrees and branches that are merged: prong merge --clean"
+
+
+def _recovered(found: Recovered) -> Iterator[str]:
+    """Say what a merge that was killed had left."""
+    what = "a merge" if found.kind == "merge" else "taking a merge back"
+    how = "brought to its end" if found.complete else "taken back"
+    files = f": {_some(found.restored)}" if found.restored else ""
+    yield f"{what} of {_some(found.slugs)} that was cut short was {how} first{files}"
+    if found.kept:
+        yield f"  left as they are, as they were changed since: {_some(found.kept)}"
 
 
 def _step(step: MergeStep) -> str:

@@ -12,6 +12,7 @@ from prong.errors import NotPossibleNow, ProngError
 from prong.session.context_task import ContextTask
 from prong.session.parts import Parts
 from prong.session.session import Session
+from prong.system.standard_stream import hold_numbers
 
 
 class Opening(AbstractAsyncContextManager[Session, None]):
@@ -36,6 +37,8 @@ class Opening(AbstractAsyncContextManager[Session, None]):
             raise NotPossibleNow(
                 "this session has been opened; call open_session again for another"
             )
+        # What is stored must not be the next file that gets the number of a closed stream.
+        hold_numbers()
         running = self._running = ContextTask(context)
         return Session(await running.enter(), running)
 

@@ -20,9 +20,13 @@ import anyio.to_thread
 from anyio.from_thread import BlockingPortal
 
 from prong.errors import NotPossibleNow, SessionEnded
+from prong.system.standard_stream import hold_numbers
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+
+_SOON = 5.0
+"""Seconds in which a call that was cancelled ends, unless it waits for the answer to a question."""
 
 
 class _CallerJob(Generic[_R]):
@@ -34,16 +38,18 @@ class _CallerJob(Generic[_R]):
         self.dropped = False
 
     def do(self) -> None:
-        """Do it, unless nobody wants it any more; who interrupts it has given no answer."""
+        """Do it, unless nobody wants it any more; of one that is interrupted see `interrupted`."""
         if not self.done.set_running_or_notify_cancel():
             return
         try:
             self.done.set_result(self._function())
         except Exception as error:  # noqa: BLE001 - raised where the answer is waited for
             self.done.set_exception(error)
-        except BaseException:
+
+    def interrupted(self) -> None:
+        """Let nobody wait for it any longer: whoever interrupted it has given no answer."""
+        if not self.done.done():
             self.done.set_result(None)
-            raise
 
     def drop(self) -> None:
         """Leave it to another thread."""
@@ -60,6 +66,8 @@ class LoopThread:
 
         Raises OSError if there can be no event loop.
         """
+        # A loop's own files must not get the numbers of closed streams, either.
+        hold_numbers()
         started: Future[BlockingPortal] = Future()
         self._thread = threading.Thread(
             target=self._run, args=(started,), name="prong", daemon=True
@@ -103,9 +111,12 @@ class LoopThread:
         if not self.alive:
             raise SessionEnded("the session has ended; open another, or resume it")
         ended, jobs = threading.Event(), SimpleQueue[_CallerJob[Any] | None]()
+        known: Future[None] = Future()
+        """Set once this thread can cancel what it has called; until then it does not begin."""
 
         async def work() -> _R:
             try:
+                await asyncio.wrap_future(known)
                 return await function(*args, **kwargs)
             finally:
                 ended.set()
@@ -113,15 +124,19 @@ class LoopThread:
         with self._lock:
             self._waiting.append(jobs)
         future: Future[_R] | None = None
+        job: _CallerJob[Any] | None = None
         try:
             future = self._portal.start_task_soon(work)
             future.add_done_callback(lambda _: jobs.put(None))
+            known.set_result(None)
             while (job := jobs.get()) is not None:
                 job.do()
             return future.result()
         except BaseException:
-            if future is not None and future.cancel():
-                ended.wait()
+            if future is None:
+                known.cancel()
+            else:
+                _cancel(future, ended, job)
             raise
         finally:
             with self._lock:
@@ -156,3 +171,15 @@ class LoopThread:
         if self.alive:
             self.call(self._portal.stop)
             self._thread.join()
+
+
+def _cancel(future: Future[Any], ended: threading.Event, job: _CallerJob[Any] | None) -> None:
+    """Cancel a call and wait for its end; a job of it may have been interrupted."""
+    cancelled = future.cancel()
+    if job is not None:
+        # The call first: whoever heard before that nothing was answered would go on without.
+        if cancelled:
+            ended.wait(_SOON)
+        job.interrupted()
+    if cancelled:
+        ended.wait()

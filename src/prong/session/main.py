@@ -57,7 +57,7 @@ def make_planner(base: Foundation, *, words: str) -> Planner:
         host=base.host,
         questions=base.questions,
         emit=base.emit,
-        shells=base.board.shells,
+        shells=lambda: [one.title for one in base.board.seen_by() if one.work.kind == "shell"],
         words=words,
     )
     planner.start(

@@ -14,6 +14,7 @@ import msgspec
 from prong.agent import OpenQuestions
 from prong.event import MAIN, Event, QuestionAsked, Warned
 from prong.question import Answer, Choice, Question
+from prong.session.server_address import may_visit
 
 if TYPE_CHECKING:
     from mcp_types import ElicitRequestParams, ElicitResult
@@ -98,7 +99,7 @@ class Elicitations:
         """Show an address; whether to go there is the user's decision, and done by hand."""
         from mcp_types import ElicitResult
 
-        if not url.startswith(("https://", "http://127.0.0.1", "http://localhost")):
+        if not may_visit(url):
             self._warn(f"MCP server {server!r} wants {url[:_TEXT]!r} visited, which was declined")
             return ElicitResult(action="decline")
         choices = (Choice(_DONE, "I have been there"), Choice(_DECLINE, "I do not go there"))

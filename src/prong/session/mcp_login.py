@@ -23,6 +23,7 @@ from prong.errors import BadInput, NotPossibleNow
 from prong.session.mcp_reach import ServerReach, load_client
 from prong.session.mcp_server import plainly
 from prong.session.mcp_token import StoredLogin, TokenFile
+from prong.session.server_address import may_lead
 
 if TYPE_CHECKING:
     import httpx2
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 
 _SECONDS = 300.0
 _LONGEST = 16_384
-_LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
+SECRET_VARIABLE = "MCP_CLIENT_SECRET"  # noqa: S105 - the name of a variable
+"""Holds the secret of a program that was registered beforehand, if it has one."""
 
 
 class _PageAnswer(msgspec.Struct, frozen=True):
@@ -44,9 +46,13 @@ class _PageAnswer(msgspec.Struct, frozen=True):
 class Loopback:
     """The address on this machine to which the browser is led back."""
 
-    def __init__(self, port: int) -> None:
-        """Wait at a port; before a state is known every answer is a wrong one."""
-        self.url = f"http://127.0.0.1:{port}/callback"
+    def __init__(self, port: int, *, named: bool = False) -> None:
+        """Wait at a port; before a state is known every answer is a wrong one.
+
+        With `named` the browser is led back by this machine's name.
+        """
+        # What is registered beforehand is so by this name, and compared by the letter.
+        self.url = f"http://{'localhost' if named else '127.0.0.1'}:{port}/callback"
         self.state = ""
         self.answer: _PageAnswer | None = None
         self.answered = anyio.Event()
@@ -92,11 +98,19 @@ async def _request_line(stream: anyio.abc.ByteStream) -> str:
 
 
 @asynccontextmanager
-async def loopback() -> AsyncGenerator[Loopback, None]:
-    """Listen on a free port of this machine, for this machine alone."""
-    listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)
+async def loopback(wanted: int | None = None) -> AsyncGenerator[Loopback, None]:
+    """Listen on a port of this machine, a free one if none is wanted, for this machine alone.
+
+    Raises NotPossibleNow if the port is taken.
+    """
+    host = "127.0.0.1" if wanted is None else "localhost"
+    try:
+        listener = await anyio.create_tcp_listener(local_host=host, local_port=wanted or 0)
+    except OSError as error:
+        why = error.strerror or error
+        raise NotPossibleNow(f"port {wanted} of this machine cannot be used: {why}") from error
     port = listener.extra(anyio.abc.SocketAttribute.local_port)  # noqa: S610 - no Django here
-    waiting = Loopback(port)
+    waiting = Loopback(port, named=wanted is not None)
     async with listener, anyio.create_task_group() as group:
         group.start_soon(listener.serve, waiting.hear)
         try:
@@ -120,10 +134,13 @@ async def log_in(
         raise BadInput(
             f"MCP server {spec.name!r} has an Authorization header in {spec.path}; remove it first"
         )
+    if spec.login.unheeded:
+        named = ", ".join(f"oauth.{key}" for key in spec.login.unheeded)
+        show(f"({named} of {spec.path} has no effect here)")
     await anyio.to_thread.run_sync(load_client)
     why = f"nobody logged in within {_SECONDS:g} s; try again"
-    async with loopback() as page:
-        provider = _provider(spec, page, show, browse=browse)
+    async with loopback(spec.login.port) as page:
+        provider = _provider(spec, page, show, reach.env.get(SECRET_VARIABLE, ""), browse=browse)
         with anyio.move_on_after(_SECONDS):
             why = await _connect(spec, provider)
     if why:
@@ -132,10 +149,14 @@ async def log_in(
 
 
 def _provider(
-    spec: ServerSpec, page: Loopback, show: Callable[[str], None], *, browse: bool
+    spec: ServerSpec, page: Loopback, show: Callable[[str], None], secret: str, *, browse: bool
 ) -> OAuthClientProvider:
     from mcp.client.auth import OAuthClientProvider
-    from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
+    from mcp.shared.auth import (
+        AuthorizationCodeResult,
+        OAuthClientInformationFull,
+        OAuthClientMetadata,
+    )
     from pydantic import AnyUrl
 
     async def lead(url: str) -> None:
@@ -155,14 +176,23 @@ def _provider(
             raise NotPossibleNow(f"you were not let in: {why[:500]}")
         return AuthorizationCodeResult(code=page.answer.code, state=page.state, iss=page.answer.iss)
 
+    known, method = None, "none"
+    if client := spec.login.client_id:
+        method = "client_secret_post" if secret else "none"
+        known = OAuthClientInformationFull(
+            client_id=client,
+            client_secret=secret or None,
+            redirect_uris=[AnyUrl(page.url)],
+            token_endpoint_auth_method=method,
+        )
     return OAuthClientProvider(
         server_url=spec.url,
         client_metadata=OAuthClientMetadata(
             redirect_uris=[AnyUrl(page.url)],
             client_name="Prong",
-            token_endpoint_auth_method="none",  # noqa: S106 - the name of a method
+            token_endpoint_auth_method=method,
         ),
-        storage=_PendingLogin(),
+        storage=_PendingLogin(known),
         redirect_handler=lead,
         callback_handler=wait,
     )
@@ -171,9 +201,9 @@ def _provider(
 class _PendingLogin:
     """Holds what a login gives until all of it can be kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, client: Any = None) -> None:
         self._tokens: Any = None
-        self._client: Any = None
+        self._client: Any = client
 
     async def get_tokens(self) -> Any:
         return self._tokens
@@ -226,16 +256,8 @@ async def _connect(spec: ServerSpec, provider: OAuthClientProvider) -> str:
 
 
 def _check_address(server: str, url: str) -> None:
-    """Make sure that a login leads to no place where it has no business.
-
-    Raises UsageError.
-    """
-    asked, own = urlsplit(url), urlsplit(server)
-    if (asked.scheme, asked.netloc) == (own.scheme, own.netloc):
-        return
-    if own.hostname in _LOCAL and asked.hostname in _LOCAL and asked.scheme in {"http", "https"}:
-        return
-    if asked.scheme != "https" or asked.hostname in _LOCAL or not asked.hostname:
+    """Make sure that a login leads to no place where it has no business; raises UsageError."""
+    if not may_lead(server, url):
         raise BadInput(f"the server leads the login to {url[:200]!r}, where it may not go")
 
 
@@ -245,6 +267,8 @@ def _keep(spec: ServerSpec, reach: ServerReach, provider: OAuthClientProvider) -
     tokens, client, metadata = context.current_tokens, context.client_info, context.oauth_metadata
     if tokens is None or client is None:
         return f"MCP server {spec.name!r} wants no login"
+    if spec.login.client_id not in {"", client.client_id}:
+        raise NotPossibleNow(f"{spec.url} did not take the client id {spec.login.client_id!r}")
     endpoint = str(metadata.token_endpoint) if metadata is not None else ""
     file = TokenFile(reach.home, spec.url)
     file.write(

@@ -26,6 +26,7 @@ from prong.session.server_features import (
     has_resources,
     introduced,
     list_resources,
+    named_resources,
     with_prompts,
     with_tools,
 )
@@ -178,6 +179,13 @@ class McpServer:
             found = await self._ask(lambda client: client.read_resource(uri))
             return found if isinstance(found, Failed) else found.contents
         return self._gave_up()
+
+    async def resources(self) -> list[tuple[str, str]]:
+        """Give the addresses of its resources, each with what it is called; none if it fails."""
+        if self.state != "ready" or not self.features.resources:
+            return []
+        found = await self._ask(named_resources)
+        return [] if isinstance(found, Failed) else found
 
     async def prompt(self, name: str, arguments: dict[str, str]) -> GetPromptResult | Failed:
         """Have the server write one of its prompts."""

@@ -97,6 +97,19 @@ class McpServers(msgspec.Struct, frozen=True):
             for prompt in server.features.prompts
         }
 
+    async def resources(self, seconds: float) -> dict[str, str]:
+        """Give what can be named behind an @ in a message, as far as servers say it in time."""
+        found: dict[str, str] = {}
+
+        async def ask(server: McpServer) -> None:
+            found.update({f"{server.spec.name}:{u}": n for u, n in await server.resources()})
+
+        with anyio.move_on_after(seconds):
+            async with anyio.create_task_group() as group:
+                for server in self.servers:
+                    group.start_soon(ask, server)
+        return dict(sorted(found.items()))
+
     def named(self, name: str) -> McpServer | None:
         """Find a server by its name."""
         return next((one for one in self.servers if one.spec.name == name), None)

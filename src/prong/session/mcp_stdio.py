@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import os
-import signal
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from subprocess import PIPE
@@ -18,10 +17,16 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.abc
 import anyio.lowlevel
+import msgspec
+
+from prong.foreign_json import NOT_JSON
+from prong.system.pipe_end import PipeSource
+from prong.system.process_tree import ProcessTree, apart
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.shared.message import SessionMessage
+    from mcp_types import JSONRPCError
 
 LARGEST = 32 << 20
 """Bytes that one message may have."""
@@ -37,15 +42,15 @@ class StderrTail:
 
     def __init__(self) -> None:
         """Open the pipe; `writer` is for the process."""
-        self._reader, self.writer = os.pipe()
-        os.set_blocking(self._reader, False)
+        source, self.writer = os.pipe()
+        self._source = PipeSource(source)
         self._kept = b""
         self._open = True
 
     async def follow(self) -> None:
         """Keep the pipe from filling up."""
         while self._take():
-            await anyio.wait_readable(self._reader)
+            await self._source.wait()
 
     def text(self) -> str:
         """Give what is known so far."""
@@ -56,16 +61,14 @@ class StderrTail:
         """Take the rest and close; the text stays."""
         self._take()
         self._open = False
-        os.close(self._reader)
+        self._source.close()
 
     def _take(self) -> bool:
         """Take what is there; False at the end."""
-        try:
-            while self._open and (chunk := os.read(self._reader, 65536)):
-                self._kept = (self._kept + chunk)[-_TAIL:]
-        except BlockingIOError:
-            return True
-        return False
+        chunk: bytes | None = b""
+        while self._open and (chunk := self._source.read_nowait()):
+            self._kept = (self._kept + chunk)[-_TAIL:]
+        return chunk is None
 
 
 class ServerProcess:
@@ -74,6 +77,7 @@ class ServerProcess:
     def __init__(self, process: anyio.abc.Process, tail: StderrTail) -> None:
         """Take a process that runs."""
         self._process = process
+        self._tree = ProcessTree(process.pid)
         self.tail = tail
         self.broken = ""
         """Why nothing more is read from it, if it did what no server does."""
@@ -115,10 +119,9 @@ class ServerProcess:
         assert process.stdin is not None
         with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
             await process.stdin.aclose()
-        for number in (*([None] if self.talked else []), signal.SIGTERM, signal.SIGKILL):
-            if number is not None:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, number)
+        waits = ((lambda: True),) if self.talked else ()
+        for hint in (*waits, self._tree.ask, self._tree.force):
+            hint()
             with anyio.move_on_after(_GRACE):
                 # Not wait(): a grandchild that holds the pipes would look like a server that hangs.
                 while process.returncode is None:  # noqa: ASYNC110 - nothing tells of it
@@ -142,9 +145,12 @@ async def started(
 
     Raises OSError if it cannot be started, ValueError if its words hold a null byte.
     """
+    await anyio.lowlevel.checkpoint_if_cancelled()
     tail = StderrTail()
+    process = None
     try:
-        with os.fdopen(tail.writer, "wb") as errors:
+        # A start that is cancelled in its midst leaves a process that nobody waits for.
+        with os.fdopen(tail.writer, "wb") as errors, anyio.CancelScope(shield=True):
             process = await anyio.open_process(
                 list(argv),
                 stdin=PIPE,
@@ -152,8 +158,9 @@ async def started(
                 stderr=errors,
                 env=dict(env),
                 cwd=cwd,
-                start_new_session=True,
+                **apart(),
             )
+        assert process is not None, "a shield hides nothing"
         server = ServerProcess(process, tail)
         async with anyio.create_task_group() as group:
             group.start_soon(tail.follow)
@@ -201,12 +208,36 @@ async def _read(
                     return
                 if not noise % 100:
                     await anyio.lowlevel.checkpoint()
-                continue
-            noise, server.talked = 0, True
+                message = _failed_answer(line)
+                if message is None:
+                    continue
+            else:
+                noise, server.talked = 0, True
             try:
                 await incoming.send(SessionMessage(message))
             except (anyio.ClosedResourceError, anyio.BrokenResourceError):
                 return
+
+
+class _AnswerId(msgspec.Struct):
+    """What is read of an answer that is none: which request it is for; a request has a method."""
+
+    id: int | str
+    method: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+def _failed_answer(line: bytes) -> JSONRPCError | None:
+    """Give what takes the place of an answer that is none: whoever asked need not wait for more."""
+    from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError
+
+    try:
+        answer = msgspec.json.decode(line, type=_AnswerId)
+    except NOT_JSON:
+        return None
+    if answer.method is not msgspec.UNSET:
+        return None
+    error = ErrorData(code=PARSE_ERROR, message="its answer is not of the protocol")
+    return JSONRPCError(jsonrpc="2.0", id=answer.id, error=error)
 
 
 async def _write(

@@ -17,7 +17,9 @@ import anyio
 import msgspec
 
 from prong.errors import ConfigError
+from prong.foreign_json import NOT_JSON
 from prong.host import make_private
+from prong.system.descriptor import copy_rights, is_open_to_others, open_unlinked, sync
 
 if TYPE_CHECKING:
     import httpx2
@@ -70,7 +72,7 @@ class TokenFile(msgspec.Struct, frozen=True):
         """
         try:
             with self.path.open("rb") as file:
-                mode, data = os.fstat(file.fileno()).st_mode, file.read(1 << 20)
+                found, data = os.fstat(file.fileno()), file.read(1 << 20)
             login = msgspec.json.decode(data, type=StoredLogin)
         except FileNotFoundError:
             return None
@@ -78,10 +80,10 @@ class TokenFile(msgspec.Struct, frozen=True):
             raise ConfigError(
                 self.path, f"cannot be read ({error.strerror}); log in anew"
             ) from error
-        except (msgspec.MsgspecError, UnicodeError) as error:
+        except NOT_JSON as error:
             why = "holds no login that can be read; log in anew"
             raise ConfigError(self.path, why) from error
-        if mode & 0o077:
+        if is_open_to_others(found):
             why = "can be read by others, so its token is not used; log in anew"
             raise ConfigError(self.path, why)
         if login.url != self.url:
@@ -98,12 +100,12 @@ class TokenFile(msgspec.Struct, frozen=True):
             make_private(path.parent.parent)
             make_private(path.parent)
             fresh = path.with_suffix(f".{os.getpid()}.tmp")
-            number = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+            number = open_unlinked(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             with os.fdopen(number, "wb") as file:
-                os.fchmod(number, 0o600)
+                copy_rights(number, 0o600)
                 file.write(msgspec.json.encode(login))
                 file.flush()
-                os.fsync(number)
+                sync(number)
             fresh.replace(path)
         except OSError as error:
             raise ConfigError(path, f"cannot be written ({error.strerror})") from error
@@ -190,7 +192,7 @@ async def refreshed(file: TokenFile, login: StoredLogin, response: httpx2.Respon
         return login
     try:
         given = msgspec.json.decode(await response.aread(), type=_TokenResponse)
-    except (msgspec.MsgspecError, UnicodeError):
+    except NOT_JSON:
         return login
     fresh = msgspec.structs.replace(
         login,

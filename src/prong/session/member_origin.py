@@ -79,7 +79,7 @@ async def make_start(
         json_schema=None,
         env=None,
         cwd=place.cwd,
-        store=str(place.store),
+        store=place.store.as_posix(),
     )
     if args.subagent_type is None:
         await _copy(base, session)

@@ -17,7 +17,6 @@ import anyio.to_thread
 from prong.agent.speaker import speaking
 from prong.errors import ProngError, UnknownName
 from prong.event import MAIN, PermissionAsked, RequestSettled, TitleChanged, Warned
-from prong.host import owner
 from prong.journal.note import MemberKept, MemberOf, MemberSpec, Titled
 from prong.mail import LEADER, PermissionRequest, PermissionSettled, TeamFolder
 from prong.mail.socket_folder import VIEW, new_socket_path
@@ -25,6 +24,7 @@ from prong.session.bus import Subscription
 from prong.session.foundation import Foundation
 from prong.session.parts import Parts
 from prong.session.view_socket import shown
+from prong.system.identity import started
 from prong.team.local_team import LocalTeams
 from prong.team.member_record import MemberRecord
 from prong.team.teammate import Teammate, own_request
@@ -84,7 +84,7 @@ def _sign_in(folder: TeamFolder, name: str, session: str, *, by_hand: bool) -> N
     # Whoever resumes it does so in a terminal of their own.
     pane = {"pane": ""} if by_hand else {}
     run = known.runs + 1
-    since = owner.started(pid)
+    since = started(pid)
     folder.change(name, state="working", session=session, pid=pid, since=since, runs=run, **pane)
 
 

@@ -16,6 +16,7 @@ import msgspec
 from prong.agent.spec import AgentType
 from prong.config.option import Options
 from prong.errors import BadInput, NotPossibleNow
+from prong.foreign_json import NOT_JSON
 from prong.host import make_private
 from prong.journal.note import MemberSpec
 from prong.journal.store import home
@@ -103,7 +104,7 @@ def take_start(member: str) -> MemberStart:
         ) from error
     try:
         return msgspec.json.decode(data, type=MemberStart)
-    except msgspec.MsgspecError as error:
+    except NOT_JSON as error:
         raise BadInput(f"{path} is no start of a member: {error}") from error
 
 

@@ -8,6 +8,8 @@ import msgspec
 
 from prong.agent import Agent
 from prong.agent.compact import carried
+from prong.command import EFFORTS
+from prong.config.effort import doubt_effort
 from prong.config.model import Chosen, choose, render_head
 from prong.config.place import Place
 from prong.errors import BadInput, NotPossibleNow, ProviderError
@@ -61,10 +63,12 @@ def change_effort(agent: Agent, effort: str) -> None:
     """
     head = agent.conversation.prompt.head
     if not effort.isalpha() or not effort.isascii():
-        raise BadInput("say how hard to think in one word, such as low, medium or high")
+        raise BadInput(f"say how hard to think in one word: {', '.join(EFFORTS)}")
     if effort == head.spec.effort:
         raise NotPossibleNow(f"the effort is {effort} already")
     spec = msgspec.structs.replace(agent.upcoming.head.spec, effort=effort)
     detail = f"effort from {head.spec.effort or 'the usual'} to {effort}"
     fresh = Prompt(Head(head.dialect, spec)).append(*carried(agent.conversation.prompt))
     agent.restart(fresh, reason="model", detail=detail, kit=agent.upcoming.kit)
+    if why := doubt_effort(effort):
+        agent.emit(Warned(text=why))

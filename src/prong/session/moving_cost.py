@@ -44,10 +44,24 @@ class ResumingCost(msgspec.Struct, frozen=True):
 def moving_cost(agent: Agent, move: Move, model: str = "") -> Loss | None:
     """Say what a move of an agent would cost more than going on; None if it gives up no cache.
 
-    `model` is the one that is to answer from then on, if it is another.
+    `model` is the full name of the one that is to answer from then on, if it is another.
     """
     now, prices = standing_of(agent), agent.client.billing.prices
     return None if now is None else foresee(move, now, prices.of(model) if model else None)
+
+
+def switching_cost(place: Place, agent: Agent, named: str) -> Loss | None:
+    """Say what it costs to let a model go on, by whatever name; None if it gives up no cache.
+
+    That there is no such model is left for the change itself to say.
+    """
+    try:
+        chosen = choose(place, named)
+    except ProngError:
+        return None
+    if not other_model(agent.conversation.prompt.head, chosen):
+        return None
+    return moving_cost(agent, "model", chosen.model)
 
 
 def standing_of(agent: Agent) -> Standing | None:

@@ -1,4 +1,4 @@
-"""Tells hooks when somebody is wanted at the terminal: a question waits, or nothing goes on."""
+"""What looks on while a session lives: hooks are told when somebody is wanted, others may act."""
 
 from __future__ import annotations
 
@@ -24,12 +24,28 @@ IDLE = 60.0
 """Seconds after the end of a turn in which nobody has said anything."""
 
 
-def attend(group: anyio.abc.TaskGroup, parts: Parts) -> None:
-    """Look on for the hooks of the session, and of the agents that it starts."""
+async def attend(group: anyio.abc.TaskGroup, parts: Parts) -> None:
+    """Look on for hooks of the session and of its agents, and for who acts from outside."""
+    if parts.place.options.allow_actions:
+        from prong.session.control_socket import serve_control
+
+        parts.control.open(ask=False)
+        # Whoever has opened the session so can count on it.
+        await group.start(serve_control, parts)
+    else:
+        group.start_soon(_take_control, parts)
     if any(hook.event == "Notification" for hook in parts.hooks.hooks):
         group.start_soon(notify, parts)
     if parts.hooks.late is not None:
         group.start_soon(_wake, parts, parts.hooks.late)
+
+
+async def _take_control(parts: Parts) -> None:
+    """Take commands from other processes, once somebody here has opened the way."""
+    await parts.control.wait_opened()
+    from prong.session.control_socket import serve_control
+
+    await serve_control(parts)
 
 
 async def _wake(parts: Parts, late: LateHooks) -> None:

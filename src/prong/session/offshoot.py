@@ -10,7 +10,7 @@ from functools import partial
 import anyio.to_thread
 import msgspec
 
-from prong.entry import User
+from prong.entry import Image, Text, User
 from prong.errors import UnknownName
 from prong.event import MAIN, Warned
 from prong.journal import store
@@ -27,10 +27,18 @@ class TurnOpener(msgspec.Struct, frozen=True):
     number: int
     """From 1."""
     text: str
+    """Its words."""
     line: int
     """The number of its line in the journal."""
     after: str
     """The digest of the prompt before it; empty if it is the first."""
+    pictures: tuple[Image, ...] = ()
+    """What went with it."""
+
+    @property
+    def title(self) -> str:
+        """What it is listed as."""
+        return self.text or "(a picture)"
 
 
 async def messages(parts: Parts) -> list[TurnOpener]:
@@ -47,9 +55,11 @@ async def messages(parts: Parts) -> list[TurnOpener]:
         # that was stopped nothing does, whatever it ends with.
         if node.kind == "user" and before in {"reply", "summary"} and node.digest in lines:
             said = prompt.head.dialect.read(node.role, node.data)
-            text = said.text if isinstance(said, User) else ""
+            given = said.parts if isinstance(said, User) else ()
+            text = "\n".join(part.text for part in given if isinstance(part, Text))
+            pictures = tuple(part for part in given if isinstance(part, Image))
             after = "" if node.parent is None else node.parent.digest.hex()
-            found.append(TurnOpener(len(found) + 1, text, lines[node.digest], after))
+            found.append(TurnOpener(len(found) + 1, text, lines[node.digest], after, pictures))
         if node.digest in rests:
             before = "reply"
         elif node.kind not in {"reminder", "notice"}:

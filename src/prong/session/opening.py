@@ -89,7 +89,8 @@ from prong.team.supervisor import Supervisor, TeamSettings
 from prong.team.task import TaskBoard
 from prong.team.typed import TypeResolver
 from prong.team.workspace import read_settings
-from prong.tools.policy import Policy, PolicyBox
+from prong.tools.policy import Policy
+from prong.tools.policy_box import PolicyBox
 
 if TYPE_CHECKING:
     # Loaded only where there are servers.
@@ -152,7 +153,7 @@ async def _live(
         try:
             parts = await maker.make()
             group.start_soon(_drive, parts)
-            attend(group, parts)
+            await attend(group, parts)
             yield parts
             await remember_last(parts)
         except anyio.get_cancelled_exc_class():
@@ -235,7 +236,7 @@ class _Maker:
         crew = make_crew(base, servers, planner, pulls, tools, role=role, web=web)
         base = replace(base, place=crew.place)
         check_prompt_tool(base.place.options.permission_prompt_tool, crew.pool)
-        hooks = make_hooks(base, self._group)
+        hooks = make_hooks(base, registry.agents, servers, self._group)
         prompt = first_prompt(base, crew.kit)
         crew = crew.fitted(prompt.head)
         teams = make_teams(base, self._group) if role else None
@@ -323,6 +324,8 @@ class _Maker:
         emit = partial(bus.emit, MAIN)
         noted = replay.noted(MAIN) if replay is not None else MainNotes()
         chosen = choose(place, place.options.model, noted.model)
+        if place.options.fallback_model is not None:
+            choose(place, place.options.fallback_model)
         # Before anything is stored: a resumed session may be asked to go on with another model.
         sampling(place, chosen.endpoint.dialect)
         if exports(place):
@@ -334,7 +337,7 @@ class _Maker:
         self._closers.append(self._finish)
         if self._own is not None:
             self._closers.append(partial(self._own.leave, emit))
-        storage, keys = str(journal.path.with_suffix("")), withheld(place)
+        storage, keys = journal.path.with_suffix("").as_posix(), withheld(place)
         host = self._host or LocalHost(
             place.cwd,
             place.home,

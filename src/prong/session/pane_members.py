@@ -26,7 +26,6 @@ from prong.cost.receipt import Receipt, issued
 from prong.entry import CallId
 from prong.errors import NotPossibleNow, ProngError, UnknownName
 from prong.event import MAIN, AgentStarted, PermissionAsked, Warned
-from prong.host import owner
 from prong.host.pane import PaneBackend, PaneSetup, PaneSpec, pane_colour, sweep
 from prong.host.pane.choice import IN_PROCESS, choose
 from prong.host.pane.factory import make_backend
@@ -44,6 +43,8 @@ from prong.session.member_origin import make_start, unfit
 from prong.session.member_output import MemberOutput
 from prong.session.member_receipt import member_receipt
 from prong.session.member_start import drop_start, write_start
+from prong.system.identity import is_alive
+from prong.system.standard_stream import is_terminal
 from prong.team.led_team import LedTeam
 from prong.team.received import Received
 from prong.team.registry import Registry
@@ -95,7 +96,7 @@ class PaneMembers:
             raise NotPossibleNow(f"{args.name} cannot run by {wanted}: {why}; leave out `backend`")
         if why:
             return IN_PROCESS
-        interactive = self._base.questions.attended and sys.stdin.isatty()
+        interactive = self._base.questions.attended and is_terminal(sys.stdin)
         facts = await survey(self._base.host, interactive=interactive, command=values.command)
         return choose(facts, wanted or values.backend).name
 
@@ -235,7 +236,7 @@ class PaneMembers:
             watched.member = member
             if member.state == "ended":
                 return ""
-            if member.pid and not owner.is_alive(member.pid, member.since):
+            if member.pid and not is_alive(member.pid, member.since):
                 return f"its process {member.pid} is gone"
             if not member.pid and (why := await self._unborn(folder, watched)):
                 return why

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from prong.agent import Agent, Life
 from prong.config.firing import UserHooks
@@ -20,6 +20,7 @@ from prong.session.bus import Bus
 from prong.session.extraction import Memory
 from prong.session.housekeeping import Housekeeping
 from prong.session.intake import Intake
+from prong.session.outside_control import OutsideControl
 from prong.session.planning import Planner
 from prong.team.supervisor import Supervisor
 from prong.team.task import TaskBoard
@@ -51,6 +52,8 @@ class Parts(Struct, frozen=True, kw_only=True):
     supervisor: Supervisor
     switch: Callable[[str], None]
     """Lets another model answer."""
+    control: OutsideControl = field(default_factory=OutsideControl)
+    """Who may act in it from another process."""
 
     @property
     def tasks(self) -> TaskBoard:

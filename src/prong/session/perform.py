@@ -65,6 +65,7 @@ from prong.tools.tool import CallOutcome as ToolOutcome
 from prong.tools.tool import Failed
 
 _DONE = Accepted()
+_NOTHING_WAITED_FOR = "nothing is waited for that could go on in the background"
 
 
 async def perform(parts: Parts, command: Command) -> Outcome:
@@ -113,8 +114,7 @@ async def _begun_anew(parts: Parts, command: Compact | Clear | SetModel) -> Outc
             return cleared
         case SetModel(model=model):
             parts.must_be_idle("change the model")
-            await switch_model(parts, model)
-            return _DONE
+            return Accepted(await switch_model(parts, model))
 
 
 async def _beside(parts: Parts, command: Rename | Aside | Suggest | Remember) -> str:
@@ -145,9 +145,9 @@ def _at_once(
             return _DONE if parts.life.interrupt() else Refused("nothing runs")
         case SetMode() | SetEffort() | SetMemory():
             return _set(parts, command)
-        case Background(task_id=task_id):
-            moved = parts.supervisor.to_background(task_id)
-            return Accepted(ids=tuple(moved)) if moved else Refused("no agent is waited for")
+        case Background(task_id=name):
+            moved = parts.supervisor.to_background(name)
+            return Accepted(ids=tuple(moved)) if moved else Refused(_NOTHING_WAITED_FOR)
         case Leave():
             parts.agent.questions.leave()
             return _DONE
@@ -297,6 +297,7 @@ async def use_skill(
 
     def begin() -> None:
         parts.agent.policy.lend(skill.allows)
+        parts.agent.policy.bar(skill.forbids)
         if taken is not None:
             taken()
 
@@ -480,6 +481,7 @@ def _clear(parts: Parts) -> Outcome:
     agent.restart(Prompt(agent.upcoming.head), reason="clear", detail="the user cleared it")
     had_todos = bool(context.todos)
     context.forget()
+    parts.planner.forget()
     if had_todos:
         agent.emit(TodosChanged(todos=()))
     return _DONE

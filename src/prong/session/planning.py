@@ -29,8 +29,10 @@ from prong.journal.note import ModeSet, PlanKept, StoredPlan
 from prong.journal.recorder import Recorder
 from prong.prompt import Prompt
 from prong.question import PlanMode
+from prong.system.path_form import real_path
 from prong.text import load_text
-from prong.tools.policy import Mode, PolicyBox
+from prong.tools.policy import Mode
+from prong.tools.policy_box import PolicyBox
 from prong.tools.rule import Rule
 from prong.tools.tool import CallOutcome, Done, Failed, done
 
@@ -105,7 +107,8 @@ class Planner:
         self._words = words
         self._kept: PlanState | None = None
         self._said = ""
-        self._left: Mode | None = None
+        self._heard = False
+        """Whether plan mode is on, as far as the model knows."""
 
     @property
     def active(self) -> bool:
@@ -139,6 +142,8 @@ class Planner:
         granted = tuple(rule for rule in kept.rules if rule.source == "session")
         aside = (*self._put_aside(kept.before), *granted)
         self._kept = replace(kept, rules=aside)
+        # The file has its name from when the model was told.
+        self._heard = bool(kept.file)
         self._apply(mode="plan", plan_file=kept.file)
 
     def change(self, mode: Mode) -> None:
@@ -148,7 +153,6 @@ class Planner:
             return
         if self.active:
             self._leave(mode)
-            self._left = mode
             return
         self._policy.set_mode(mode)
         self._tell(mode)
@@ -160,7 +164,6 @@ class Planner:
         old = before or self._policy.policy.mode
         self._keep(PlanState(before=old, rules=self._put_aside(old)))
         self._apply(mode="plan", plan_file="")
-        self._left = None
         self._tell("plan")
         if shells := self._shells():
             listed = "; ".join(shells)
@@ -211,14 +214,20 @@ class Planner:
         `prompt` is its conversation: what that tells already is not told again.
         """
         self._said = self._said if said is None else said
-        if self._left is not None:
-            mode, self._left = self._left, None
-            return User((Text(load_text("plan_off").format(mode=mode)),), "reminder")
-        if not self.active or self._stands(prompt):
+        if not self.active:
+            heard, self._heard = self._heard, False
+            off = load_text("plan_off").format(mode=self._policy.policy.mode)
+            return User((Text(off),), "reminder") if heard else None
+        if self._stands(prompt):
             return None
         return User((Text(self._instructions()),), "reminder")
 
+    def forget(self) -> None:
+        """Heed that the conversation begins anew: it has heard of nothing."""
+        self._heard = False
+
     def _instructions(self) -> str:
+        self._heard = True
         return load_text(self._words).format(file=self._named())
 
     def _stands(self, prompt: Prompt) -> bool:
@@ -241,13 +250,13 @@ class Planner:
 
     def _folder(self) -> str:
         """Give the folder for plans: the project's, unless a link leads out of it."""
-        folder = os.path.realpath(os.path.join(self._root, ".prong", "plans"))  # noqa: PTH118 - text
-        root = os.path.realpath(self._root)
+        folder = real_path(os.path.join(self._root, ".prong", "plans"))  # noqa: PTH118 - text
+        root = real_path(self._root)
         if folder.startswith(root.rstrip("/") + "/"):
             _hide(folder)
             return folder
         self._emit(Warned(text=f"{folder} is not in the project, so the plan is kept elsewhere"))
-        return os.path.realpath(os.path.join(self._host.storage.path, "plans"))  # noqa: PTH118 - text
+        return real_path(os.path.join(self._host.storage.path, "plans"))  # noqa: PTH118 - text
 
     async def _read(self) -> str | Failed:
         name = self._named()
@@ -265,6 +274,7 @@ class Planner:
             await self._host.write(name, f"{plan}\n".encode())
         if self._kept is not None:
             self._leave(mode or self._kept.before)
+            self._heard = False
         how = "approved the plan, with changes of their own" if edited else "approved the plan"
         return done(
             f"The user {how}. Plan mode is over; the permission mode is "

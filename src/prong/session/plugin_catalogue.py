@@ -5,7 +5,6 @@ What is added counts in sessions that begin afterwards: the lists of one that ru
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from prong.config.plugin_record import PluginRecord
 from prong.config.plugin_source import Offer, fetch, parse_source, read_marketplace
 from prong.config.plugin_store import Approve, PluginRequest, PluginStore, brought
 from prong.errors import BadInput, ConfigError, NotPossibleNow
+from prong.system.path_form import user_home
 
 _LATER = "It counts in sessions that begin from now on."
 
@@ -162,4 +162,4 @@ def manage(command: ManagePlugins, home: str) -> str:
 
 
 def _home(given: str | None) -> str:
-    return given or os.path.expanduser("~")  # noqa: PTH111 - strings throughout
+    return given or user_home()

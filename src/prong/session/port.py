@@ -60,6 +60,9 @@ from prong.wire.raw import dump
 
 _T = TypeVar("_T")
 
+_LOOK = 1.0
+"""Seconds between two looks at the lease."""
+
 _SLOW = "the line to this agent is slow: some of what it shows while it works is left out"
 
 
@@ -70,6 +73,16 @@ def check_lease(lease: RunLease | None) -> None:
     """
     if lease is not None and lease.lost:
         raise WorkerFailed(f"a later run than number {lease.number} has begun: this one stops")
+
+
+async def keep_lease(lease: RunLease) -> None:
+    """Look now and then whether what is done is still this process's.
+
+    Raises WorkerFailed once a later one has begun.
+    """
+    while True:
+        await anyio.sleep(_LOOK)
+        check_lease(lease)
 
 
 class Port:
@@ -214,6 +227,11 @@ class PortHooks:
     def __init__(self, port: Port) -> None:
         """Take the way to the session."""
         self._port = port
+
+    def listens(self, event: str) -> bool:
+        """Leave that to the session."""
+        del event
+        return True
 
     async def fire(
         self,

@@ -6,7 +6,6 @@ by that one.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,8 @@ from prong.agent.spec import AgentType, AgentTypes
 from prong.config.option import Options
 from prong.host import LocalHost
 from prong.host.merge import MergeReport
+from prong.system.path_form import real_path, user_home
+from prong.system.standard_stream import is_terminal
 
 if TYPE_CHECKING:
     from prong.config.memory import MemoryState
@@ -122,8 +123,8 @@ def folder_trust(folder: str) -> FolderTrust:
     """Say whether a folder is trusted, and what it wants."""
     from prong.config.trust import Trust, needs_trust
 
-    home = os.path.expanduser("~")  # noqa: PTH111 - strings throughout
-    path = os.path.realpath(folder)
+    home = user_home()
+    path = real_path(folder)
     wants = tuple(needs_trust(home, path))
     trusted = Trust(home).is_trusted(path)
     return FolderTrust(folder=path, home=home, trusted=trusted, wants=wants)
@@ -202,6 +203,13 @@ async def merge_children(
     return await merge(LocalHost(cwd), slugs, dry_run=dry_run, commit=commit)
 
 
+async def diff_children(cwd: str, slugs: Sequence[str] = ()) -> str:
+    """Give what children have done that is not merged, as a unified diff; without names, of all."""
+    from prong.host.work_diff import children_diff
+
+    return await children_diff(LocalHost(cwd), slugs)
+
+
 async def clean_children(cwd: str, *, dry_run: bool = False) -> Cleanup:
     """Remove worktrees and branches of children whose work is merged; see `prong.host.cleanup`."""
     from prong.host.cleanup import clean
@@ -227,7 +235,7 @@ async def describe_backends() -> list[str]:
 
     place = look_around(Options())
     wanted = place.settings.values.team
-    interactive = sys.stdin.isatty() and sys.stdout.isatty()
+    interactive = is_terminal(sys.stdin) and is_terminal(sys.stdout)
     host = LocalHost(place.cwd, place.home)
     facts = await survey(host, interactive=interactive, command=wanted.command)
     try:

@@ -9,6 +9,7 @@ import msgspec
 from prong.entry import CallId, plain
 from prong.errors import UnknownName
 from prong.event import PermissionAsked, QuestionAsked, Warned
+from prong.foreign_json import NOT_JSON
 from prong.question import Answer
 from prong.session.parts import Parts
 from prong.tools.kit import Kit
@@ -51,7 +52,7 @@ async def answer_by_tool(
     why = text[:500]
     try:
         ruling = msgspec.json.decode(text, type=_Ruling)
-    except msgspec.MsgspecError:
+    except NOT_JSON:
         parts.agent.emit(Warned(text=f"{name} gave no answer that can be read: {why}"))
         return Answer(asked.request_id, allow=False, text=f"{name} gave no answer")
     if ruling.behavior != "allow":

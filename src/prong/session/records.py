@@ -18,15 +18,13 @@ from prong.cost.loss import Loss, Move
 from prong.errors import NotPossibleNow, UsageError
 from prong.host import ripgrep
 from prong.journal import store
-from prong.journal.book import Books, CostLine
 from prong.journal.entry_trail import WholeSession, read_whole
 from prong.journal.replay import read_journal
 from prong.journal.store import SessionInfo
 from prong.prompt import Prompt, outline
-from prong.session.history import InputHistory
-from prong.session.importing import Importable, ImportedSession, import_session, importable
-from prong.session.moving_cost import confirm_above, moving_cost
+from prong.session.moving_cost import confirm_above, moving_cost, switching_cost
 from prong.session.offshoot import TurnOpener, messages
+from prong.session.outside_control import OutsideControl
 from prong.session.parts import Parts
 from prong.tools.files.pattern import SEARCH
 from prong.tools.rule import Rule
@@ -34,8 +32,12 @@ from prong.tools.skill import INIT, built_in, find_skill
 from prong.tools.skill_text import Skill
 
 if TYPE_CHECKING:
-    # Loaded only where there are servers.
+    # Loaded only by those who ask for it, or where there are servers: a script starts sooner.
+    from prong.journal.book import CostLine
+    from prong.session.history import InputHistory
+    from prong.session.importing import Importable, ImportedSession
     from prong.session.server_admin import ServerReport
+    from prong.session.status_command import StatusCommand
 
 _MOVES: dict[type, Move] = {
     SetModel: "model",
@@ -44,6 +46,8 @@ _MOVES: dict[type, Move] = {
     Clear: "clear",
 }
 _SECONDS = 5.0
+_ASKED = 2.0
+"""Seconds that servers have to say which resources they have: somebody waits for the list."""
 _LISTED = 16 << 20
 """Bytes of paths that are listed at most."""
 
@@ -65,6 +69,11 @@ class Records(msgspec.Struct, frozen=True):
     """Looks up what a face may show and no event tells."""
 
     _parts: Parts
+
+    @property
+    def control(self) -> OutsideControl:
+        """Who may act in the session from another process, and who asks to."""
+        return self._parts.control
 
     @property
     def snapshot(self) -> Prompt:
@@ -158,7 +167,6 @@ class Records(msgspec.Struct, frozen=True):
         """The skills that the user may start, each with what it is for."""
         skills = [one for one in self._parts.place.skills if one.for_user]
         found = {one.name: f"{one.hint} {one.description}".strip() for one in skills}
-        found = {one.name: one.description for one in self._parts.place.skills if one.for_user}
         if self._parts.servers is not None:
             prompts = self._parts.servers.prompts()
             found |= {name: one.description or one.name for name, (_, one) in prompts.items()}
@@ -167,6 +175,8 @@ class Records(msgspec.Struct, frozen=True):
     @property
     def history(self) -> InputHistory:
         """What the user has said in this and other sessions."""
+        from prong.session.history import InputHistory
+
         place = self._parts.place
         mask = self._parts.agent.conversation.secrets.mask
         return InputHistory(place.store / "history.jsonl", place.root, mask)
@@ -183,6 +193,27 @@ class Records(msgspec.Struct, frozen=True):
         files = [name for name in names if name.isprintable()]
         folders = {f"{name.rpartition('/')[0]}/" for name in files if "/" in name}
         return sorted(files) + sorted(folders)
+
+    async def resources(self) -> dict[str, str]:
+        """List the resources of MCP servers as `server:uri`, each with what it is called."""
+        servers = self._parts.servers
+        return {} if servers is None else await servers.resources(_ASKED)
+
+    async def diff(self, name: str = "") -> str:
+        """Give what was changed in the folder since the last commit, or by a child, as a diff.
+
+        A child is named by its id, or as its branch is without `prong/`. Raises UsageError.
+        """
+        from prong.host.work_diff import work_diff
+
+        agents = self._parts.bus.view().agents.values()
+        child = next((one for one in agents if name and one.task_id == name), None)
+        if child is not None and not child.branch:
+            raise NotPossibleNow(
+                f"{name} has no worktree: what it changed is in this folder's diff"
+            )
+        slug = (name if child is None else child.branch).removeprefix("prong/")
+        return self.mask(await work_diff(self._parts.agent.context.host, slug))
 
     async def models(self) -> list[str]:
         """List the models that one could go on with, the one that answers now first."""
@@ -201,8 +232,9 @@ class Records(msgspec.Struct, frozen=True):
         move = _MOVES.get(type(command))
         if move is None:
             return None
-        model = command.model.rpartition(":")[2] if isinstance(command, SetModel) else ""
-        return moving_cost(self._parts.agent, move, model)
+        if isinstance(command, SetModel):
+            return switching_cost(self._parts.place, self._parts.agent, command.model)
+        return moving_cost(self._parts.agent, move)
 
     @property
     def confirm_above(self) -> float:
@@ -223,6 +255,13 @@ class Records(msgspec.Struct, frozen=True):
     def wheel_rows(self) -> int:
         """How many rows a notch of the wheel goes on a full screen."""
         return self._parts.place.settings.values.wheel_rows
+
+    @property
+    def status(self) -> StatusCommand:
+        """The user's own status line."""
+        from prong.session.status_command import StatusCommand
+
+        return StatusCommand(self._parts)
 
     @property
     def effort(self) -> str:
@@ -271,6 +310,8 @@ class Records(msgspec.Struct, frozen=True):
 
     async def costs(self) -> list[CostLine]:
         """Say what the session has cost so far, children that still run included."""
+        from prong.journal.book import Books
+
         replay = await anyio.to_thread.run_sync(read_journal, self._parts.journal.path)
         receipts = await anyio.to_thread.run_sync(self._parts.receipts)
         return Books(replay, self._parts.agent.client.billing.prices, receipts).lines()
@@ -282,6 +323,8 @@ class Records(msgspec.Struct, frozen=True):
 
     def importable(self) -> list[Importable]:
         """List the sessions of other programs that were held in this folder, the latest first."""
+        from prong.session.importing import importable
+
         place = self._parts.place
         return importable(place.cwd, home=Path(place.home))
 
@@ -290,6 +333,8 @@ class Records(msgspec.Struct, frozen=True):
 
         Raises BadInput if the file is none that is known.
         """
+        from prong.session.importing import import_session
+
         place = self._parts.place
         return import_session(Path(path), cwd=place.cwd, home=place.store)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ from prong.session.mcp_reach import reach_of
 from prong.session.mcp_server import McpServer
 from prong.session.mcp_servers import open_servers, served_tools
 from prong.session.mcp_token import TokenFile
+from prong.system.identity import has_browser
 from prong.tools.mcp import full_name
 from prong.tools.mcp_search import size_of
 
@@ -182,7 +182,7 @@ async def log_in_at(name: str, show: Callable[[str], None], *, browse: bool, cwd
     from prong.session.mcp_login import log_in
 
     place = look_around(Options(cwd=cwd))
-    browse = browse and (bool(os.environ.get("DISPLAY")) or os.uname().sysname == "Darwin")
+    browse = browse and has_browser()
     return await log_in(_named(place, name), reach_of(place), show, browse=browse)
 
 

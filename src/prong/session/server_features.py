@@ -74,6 +74,12 @@ async def has_resources(client: Client) -> bool:
         return False
 
 
+async def named_resources(client: Client) -> list[tuple[str, str]]:
+    """Give the addresses of resources that can be typed, each with what it is called."""
+    found = [(str(one.uri), one.name) async for one in _pages(client.list_resources, "resources")]
+    return [(uri, name) for uri, name in found[:_LISTED] if uri.isprintable() and " " not in uri]
+
+
 async def list_resources(client: Client) -> ResourceContents:
     """List resources and templates, as one text."""
     from mcp_types import TextResourceContents

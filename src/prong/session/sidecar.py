@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from prong.agent import Agent, request
+from msgspec.structs import replace
+
+from prong.agent import Agent, CacheWatch, Conversation, ModelClient, Sent, request
 from prong.agent.agent import spent_by
 from prong.agent.answer import unanswered
 from prong.entry import Text, User
 from prong.errors import BrokenReply, BudgetSpent
+from prong.ids import TaskId, below
 from prong.prompt import Prompt
+from prong.provider import Provider
 from prong.text import load_text
 
 _TITLE = 60
@@ -19,6 +23,16 @@ def sendable(prompt: Prompt) -> Prompt:
     while prompt.tip is not None and unanswered(prompt):
         prompt = Prompt(prompt.head, prompt.tip.parent)
     return prompt
+
+
+def beside(
+    main: Agent, provider: Provider, prompt: Prompt, name: str
+) -> tuple[ModelClient, Conversation]:
+    """Make what asks another model in the session's name, and remembers nothing."""
+    settings = replace(main.client.settings, diagnose=False)
+    client = replace(main.client, provider=provider, settings=settings, observer=CacheWatch())
+    path = below(main.path, TaskId(name))
+    return client, replace(main.conversation, path=path, prompt=prompt, last=Sent(), base=None)
 
 
 def must_afford(agent: Agent) -> None:

@@ -13,6 +13,7 @@ from prong.config.place import Place
 from prong.config.tool_choice import chosen_names, given_functions
 from prong.errors import UnknownName
 from prong.session.planning import Planner
+from prong.system.bash_program import why_no_bash
 from prong.team.typed import describe_agent_tool, offered, without_private
 from prong.text import load_text
 from prong.tools.filter import absent_tools, is_mcp, listed
@@ -62,7 +63,7 @@ def built_in(
         NotebookEdit(),
         Glob(),
         Grep(),
-        Bash(background=background),
+        *([] if why_no_bash() else [Bash(background=background)]),
         TaskOutput(),
         TaskStop(),
         TodoWrite(),
@@ -156,12 +157,14 @@ def main_kit(place: Place, pool: Kit, late: LateServers | None) -> Kit:
     return Kit(searchable((tool for tool in tools if tool.name in kept), found))
 
 
-def lacking(place: Place, pool: Kit) -> list[str]:
-    """Say which tools the main agent's type names that are not there."""
+def lacking(place: Place, pool: Kit) -> dict[str, str]:
+    """Give the tools that the main agent's type names and that are not there, each in words."""
     if (kind := place.acts_as) is None:
-        return []
+        return {}
     gone = absent_tools(kind.tool_names or (), [tool.name for tool in offered(pool, kind)])
-    return [f"{kind.name}: the type names the tool {name!r}, which is not there" for name in gone]
+    return {
+        name: f"{kind.name}: the type names the tool {name!r}, which is not there" for name in gone
+    }
 
 
 class MainChoice(msgspec.Struct, frozen=True):

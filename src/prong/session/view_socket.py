@@ -21,6 +21,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from prong.errors import WorkerFailed
 from prong.event import Envelope
+from prong.foreign_json import NOT_JSON
 from prong.session.bus import Bus
 
 _T = TypeVar("_T")
@@ -70,7 +71,7 @@ async def shown(bus: Bus, session: str, path: Path) -> AsyncGenerator[None, None
 
 async def _show(bus: Bus, session: str, stream: anyio.abc.ByteStream) -> None:
     async with stream:
-        with suppress(*_LOST, *_TORN, TimeoutError, msgspec.MsgspecError):
+        with suppress(*_LOST, *_TORN, TimeoutError, *NOT_JSON):
             with anyio.fail_after(_PATIENCE):
                 asked = await BufferedByteReceiveStream(stream).receive_until(b"\n", _ASKED)
             since = msgspec.json.decode(asked, type=Since).since
@@ -121,5 +122,5 @@ async def watch(path: Path, since: int | None = None) -> AsyncGenerator[Watched,
 def _decoded(line: bytes, kind: type[_T]) -> _T:
     try:
         return msgspec.json.decode(line, type=kind)
-    except msgspec.MsgspecError as error:
+    except NOT_JSON as error:
         raise WorkerFailed(f"what is shown there are no events of a session: {error}") from error

@@ -23,6 +23,7 @@ from prong.host.byte_carrier import write_all
 from prong.session.port import Port
 from prong.session.worker_run import serve_run
 from prong.session.workspace_server import serve_workspace
+from prong.system.descriptor import make_nonblocking
 from prong.team.channel import Incoming, Outgoing
 from prong.team.message import (
     CONTROL,
@@ -50,18 +51,15 @@ _PULSE = 10.0
 _CHUNK = 1 << 16
 
 
-def run_worker(node: str = "") -> int:
-    """Run agents for the session at the other end of the standard streams; gives a code.
-
-    With the name of the machine in a cluster, the session is told it.
-    """
+def run_worker() -> int:
+    """Run agents for the session at the other end of the standard streams; gives a code."""
     # Whatever prints must not get into the frames.
     sink = os.dup(1)
     os.dup2(2, 1)
-    os.set_blocking(0, False)
-    os.set_blocking(sink, False)
     try:
-        anyio.run(_work, 0, sink, node)
+        make_nonblocking(0)
+        make_nonblocking(sink)
+        anyio.run(_work, 0, sink)
     except (ProngError, OSError, ExceptionGroup) as error:
         # Often it is only that nobody listens any more.
         sys.stderr.write(f"{_reason(error)}\n")
@@ -80,12 +78,12 @@ async def _frames(source: int) -> AsyncGenerator[Frame, None]:
             yield whole
 
 
-async def _work(source: int, sink: int, node: str) -> None:
+async def _work(source: int, sink: int) -> None:
     outgoing, failure = Outgoing(), None
     async with anyio.create_task_group() as group, aclosing(_frames(source)) as frames:
         group.start_soon(outgoing.pump, partial(write_all, sink))
         try:
-            await _serve(frames, outgoing, group, node)
+            await _serve(frames, outgoing, group)
         except ProngError as error:
             # What is wrong with its words is still said, to whoever can make something of it.
             await outgoing.wait_room(CONTROL, below=1)
@@ -96,7 +94,7 @@ async def _work(source: int, sink: int, node: str) -> None:
 
 
 async def _serve(
-    frames: AsyncGenerator[Frame, None], outgoing: Outgoing, group: anyio.abc.TaskGroup, node: str
+    frames: AsyncGenerator[Frame, None], outgoing: Outgoing, group: anyio.abc.TaskGroup
 ) -> None:
     """Serve the session's channels until it has nothing more to say.
 
@@ -104,7 +102,7 @@ async def _serve(
     """
     first = await anext(frames, None)
     hello = None if first is None else read_down(first.data)
-    outgoing.put(Ready(node=node))
+    outgoing.put(Ready())
     if not isinstance(hello, Hello) or hello.version != PROTOCOL:
         raise WorkerFailed(f"the session does not speak version {PROTOCOL} of the protocol")
     group.start_soon(_pulse, outgoing)

@@ -40,7 +40,7 @@ from prong.session.port import (
     PortHooks,
     PortObserver,
     Relay,
-    check_lease,
+    keep_lease,
     may_end,
 )
 from prong.team.delivery import Delivery
@@ -65,12 +65,9 @@ from prong.team.run import (
 from prong.team.task import TaskBoard
 from prong.team.taskset import TaskSet
 from prong.tools.kit import Kit
-from prong.tools.policy import PolicyBox
+from prong.tools.policy_box import PolicyBox
 from prong.tools.tool import Context, Reads, Tool
 from prong.wire import dialect
-
-_LOOK = 1.0
-"""Seconds between two looks at the lease."""
 
 
 async def serve_run(
@@ -88,7 +85,7 @@ async def serve_run(
     ):
         worker = _Worker(port.leased(lease), keys, spec, prompt, http, group)
         if lease is not None:
-            group.start_soon(_keep, lease)
+            group.start_soon(keep_lease, lease)
         group.start_soon(_obey, frames, worker, group.cancel_scope)
         try:
             await worker.live()
@@ -114,13 +111,6 @@ async def _claimed(spec: RunSpec) -> AsyncGenerator[RunLease | None, None]:
         yield lease
 
 
-async def _keep(lease: RunLease) -> None:
-    """Look whether the run is still this one's; it ends if not."""
-    while True:
-        await anyio.sleep(_LOOK)
-        check_lease(lease)
-
-
 async def _obey(
     frames: AsyncGenerator[bytes, None], worker: _Worker, scope: anyio.CancelScope
 ) -> None:
@@ -132,7 +122,7 @@ async def _obey(
             case Deliver(waiting=waiting):
                 worker.tell(waiting)
             case RulesSet(policy=policy):
-                worker.agent.policy.revise(policy)
+                worker.policy.revise(policy)
             case EndNow():
                 break
             case _:
@@ -162,7 +152,9 @@ class _Worker:
             delivery=Delivery(self._outbox, relay.emit),
             prefix=f"{spec.task_id}-",
         )
-        self.agent = _agent(spec, keys, prompt, relay, port, self._host, self._board, http)
+        self.agent, self.policy = _agent(
+            spec, keys, prompt, relay, port, self._host, self._board, http
+        )
         for waiting in spec.inbox:
             self.tell(waiting)
 
@@ -206,14 +198,15 @@ def _agent(
     host: Host,
     board: TaskBoard,
     http: Http,
-) -> Agent:
+) -> tuple[Agent, PolicyBox]:
+    """Make the agent; its policy is the one that the session sends anew when rules change."""
     model, beside, spending, policy = spec.model, spec.beside, spec.spending, PolicyBox(spec.policy)
     endpoint = msgspec.structs.replace(model.endpoint, headers=keys.headers)
     speaks = dialect(endpoint.dialect, explicit=endpoint.explicit)
     budget = Budget(spending.bounds, name=spending.name)
     budget.remember(spending.tokens, spending.usd, spending.turns)
     ahead = spec.ahead
-    return Agent(
+    agent = Agent(
         path=spec.path,
         lineage=spec.lineage,
         conversation=Conversation(
@@ -252,6 +245,7 @@ def _agent(
         emit=relay.emit,
         run=RunState(limits=TurnLimits(max_turns=spending.max_turns)),
     )
+    return agent, policy
 
 
 def _last(spec: RunSpec, prompt: Prompt) -> Sent:

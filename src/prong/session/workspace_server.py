@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import anyio
 
-from prong.errors import WorkerFailed
+from prong.errors import ProngError, WorkerFailed
+from prong.host.lease import RunLease
 from prong.host.remote_workspace import RemoteWorkspace
-from prong.session.port import Port
+from prong.session.port import Port, keep_lease
 from prong.team.workspace_message import (
     PART,
     TRIAL,
@@ -43,6 +45,32 @@ async def serve_workspace(
             await _collect(order, frames, port)
 
 
+@asynccontextmanager
+async def _leased(lease: RunLease) -> AsyncGenerator[None, None]:
+    """Talk with the session for as long as no later worker has begun, which waits for this one.
+
+    What is changed over here is changed outside of it: that is never left half done.
+    """
+    async with anyio.create_task_group() as group:
+        group.start_soon(keep_lease, lease)
+        yield
+        group.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def _tried(
+    there: RemoteWorkspace, lease: RunLease, *, trial: bool
+) -> AsyncGenerator[None, None]:
+    """Leave nothing here of a trial that fails, unless a later worker has taken it up anew."""
+    try:
+        yield
+    except BaseException:
+        if trial and not lease.overtaken:
+            with anyio.CancelScope(shield=True), suppress(ProngError, OSError):
+                await there.destroy()
+        raise
+
+
 async def _next(
     frames: AsyncGenerator[bytes, None],
 ) -> PrepareWorkspace | CollectWorkspace | BundlePart | BundleSent | WorkArrived:
@@ -58,12 +86,15 @@ async def _prepare(
     order: PrepareWorkspace, frames: AsyncGenerator[bytes, None], port: Port
 ) -> None:
     there = RemoteWorkspace(order.folder, str(Path.home()), order.shipment)
-    there.lease(order.lease).take()
-    async with there.alone():
-        port.say(CommitsKnown(commits=await there.open(order.offered)))
-        bundled = await _receive(there, frames)
-        placed = await there.place(bundled=bundled)
-    await anyio.Path(there.bundle).unlink(missing_ok=True)
+    lease = there.lease(order.lease)
+    async with _tried(there, lease, trial=order.trial):
+        lease.take()
+        async with there.alone():
+            port.say(CommitsKnown(commits=await there.open(order.offered)))
+            async with _leased(lease):
+                bundled = await _receive(there, frames)
+            placed = await there.place(bundled=bundled)
+        await anyio.Path(there.bundle).unlink(missing_ok=True)
     home, ability = str(Path.home()), await anyio.to_thread.run_sync(lambda: there.host.ability)
     port.say(WorkspaceReady(placed=placed, home=home, ability=ability))
 
@@ -88,6 +119,23 @@ async def _collect(
 ) -> None:
     there = RemoteWorkspace(order.folder, str(Path.home()), order.shipment)
     lease = there.lease(order.lease)
+    async with _tried(there, lease, trial=bool(order.trial)):
+        gone = await _give_back(there, lease, order, frames, port)
+    if gone:
+        lease.drop()
+    if order.trial:
+        await there.destroy()
+    port.say(WorkspaceLeft(gone=gone))
+
+
+async def _give_back(
+    there: RemoteWorkspace,
+    lease: RunLease,
+    order: CollectWorkspace,
+    frames: AsyncGenerator[bytes, None],
+    port: Port,
+) -> bool:
+    """Send what was done, and let go of the workspace once it has arrived; gives if it is gone."""
     lease.take()
     async with there.held():
         if order.trial:
@@ -95,17 +143,14 @@ async def _collect(
         async with there.alone():
             harvest = await there.harvest(order.since)
         port.say(WorkFound(harvest=harvest))
-        if harvest.tip:
-            await _send(there, port)
-        if not isinstance(await _next(frames), WorkArrived):
+        async with _leased(lease):
+            if harvest.tip:
+                await _send(there, port)
+            answer = await _next(frames)
+        if not isinstance(answer, WorkArrived):
             raise WorkerFailed("the session did not say that the work has arrived")
         async with there.alone():
-            gone = await there.leave(remove=not harvest.why)
-    if gone:
-        lease.drop()
-    if gone and order.trial:
-        await there.destroy()
-    port.say(WorkspaceLeft(gone=gone))
+            return await there.leave(remove=not harvest.why)
 
 
 async def _send(there: RemoteWorkspace, port: Port) -> None:
