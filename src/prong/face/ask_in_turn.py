@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TypeAlias
 
-from prong.errors import BadInput, NotPossibleNow, UsageError
+from prong.errors import BadInput, UsageError
 from prong.event import PermissionAsked, QuestionAsked
 from prong.face.composer import Input
 from prong.face.edit.external import edit
@@ -42,8 +42,10 @@ class Questions:
         agent, asked = next(iter(self._open.values()))
         badge = _badge(agent)
         whole = asked.request_id in self._unfolded
+        # A command and a change are shown to the letter.
+        words = isinstance(asked, QuestionAsked)
         for text, style in describe_question(asked, whole=whole):
-            self._screen.line(badge + text, style=style)
+            self._screen.line(badge + text, style=style, words=words)
         if len(self._open) > 1:
             self._screen.line(f"({len(self._open) - 1} more waiting)", style="dim")
         return InputPrompt(f"{badge}{_offer(asked)}", asked.request_id)
@@ -129,10 +131,7 @@ async def read_answer(asked: Asked, word: str) -> Answer:
     if isinstance(asked, QuestionAsked):
         return Answer(asked.request_id, text=chosen(asked, word))
     if _edits(asked, word):
-        edited = await edit(asked.plan)
-        if edited is None:
-            raise NotPossibleNow("nothing was approved: set EDITOR, or the editor gave no text")
-        return Answer(asked.request_id, text=edited)
+        return Answer(asked.request_id, text=await edit(asked.plan))
     if asked.plan and word.lower() in {"a", "accept"}:
         return Answer(asked.request_id, mode="acceptEdits")
     if word.lower() in {"y", "yes"}:

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 import anyio
 import anyio.to_thread
 
-from prong.command import Accepted, Branch, Command, Outcome, Refused, Rename, Say, UseSkill
+from prong.command import (
+    Accepted,
+    Aside,
+    Branch,
+    Command,
+    Fork,
+    Outcome,
+    Refused,
+    Rename,
+    Say,
+    UseSkill,
+)
 from prong.errors import ProngError
+from prong.face.edit.buffer import Buffer
 from prong.face.handover import Following, drafted
 from prong.face.line import describe_outcome
 from prong.face.slash import Show, nearest, read_slash
 from prong.face.wish import shown
 from prong.session import Session
+
+_BESIDE = "(asked beside the conversation; the answer comes here)"
+_WORN = {"+": "good", "-": "bad", "@": "dim", "d": "bold", "i": "dim"}
+"""How a line of a diff is shown, by its first letter; one that is as it was begins with a blank."""
 
 
 class Outlet(Protocol):
@@ -21,6 +38,17 @@ class Outlet(Protocol):
 
     def tell(self, lines: list[tuple[str, str]]) -> None:
         """Say lines, each with a style."""
+        ...
+
+    def tell_forks(self, ids: tuple[str, ...]) -> None:
+        """Say that forks work; what can be taken back is not said of one that has ended."""
+        ...
+
+    def tell_wait(self, text: str) -> AbstractContextManager[None]:
+        """Say what is waited for; where that can be taken back, until it has come.
+
+        What is told meanwhile may come while the user does something else, and must not be missed.
+        """
         ...
 
     async def agree(self, question: str) -> bool:
@@ -79,21 +107,38 @@ class Carrier:
         """Send a command and say what came of it; gives whether it was accepted."""
         if not await self._may_cost(command):
             return False
+        waits = self._outlet.tell_wait(_BESIDE) if isinstance(command, Aside) else nullcontext()
+        with waits:
+            outcome = await self._send(command)
+            await self._tell_outcome(command, outcome)
+        return isinstance(outcome, Accepted)
+
+    async def _send(self, command: Command) -> Outcome:
         self.under_way += 1
         try:
             if isinstance(command, Say | UseSkill):
-                outcome = await self.say(command)
-            else:
-                outcome = await self._session.send(command)
+                return await self.say(command)
+            return await self._session.send(command)
         finally:
             self.under_way -= 1
+
+    async def _tell_outcome(self, command: Command, outcome: Outcome) -> None:
         if isinstance(command, Branch) and isinstance(outcome, Accepted):
             copy = outcome.ids[0]
             told = f"this is a copy; session {self._session.id} stays as it is"
-            self.following = Following(copy, drafted(outcome.text), told)
+            self.following = Following(copy, await self._draft(command), told)
             outcome = Accepted(f"going on as {copy}; this session stays as it is")
-        self._outlet.tell(describe_outcome(command, outcome))
-        return isinstance(outcome, Accepted)
+        if isinstance(command, Fork) and isinstance(outcome, Accepted):
+            self._outlet.tell_forks(outcome.ids)
+        else:
+            self._outlet.tell(describe_outcome(command, outcome))
+
+    async def _draft(self, branch: Branch) -> Buffer:
+        """Give the message before which a copy ends, to be changed; nothing if it has all."""
+        found = await self._session.records.messages() if branch.before else []
+        return next(
+            (drafted(o.text, o.pictures) for o in found if o.number == branch.before), Buffer()
+        )
 
     async def _may_cost(self, command: Command) -> bool:
         """Say what a command costs more than going on, and ask if that is much."""
@@ -117,7 +162,9 @@ class Carrier:
         if wish.what == "resume" and wish.rest:
             self.following = Following(self._session.records.other(wish.rest).id)
             return
-        self._outlet.tell([(text, "") for text in await shown(self._session, wish)])
+        worn = _WORN if wish.what == "diff" else {}
+        lines = await shown(self._session, wish)
+        self._outlet.tell([(text, worn.get(text[:1], "")) for text in lines])
 
 
 class Titling:

@@ -9,13 +9,15 @@ from __future__ import annotations
 import io
 import os
 import sys
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from prong.about import __version__
-from prong.face.output import show, tell
+from prong.face.output import flush, show, tell
+from prong.system.standard_stream import STDOUT, hold_streams, lead_nowhere, named, wait_input
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
 _COMMANDS = {
     "sessions": "list the sessions of this folder, or of all",
@@ -70,11 +72,19 @@ _PATIENCE = 3.0
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; gives the exit code."""
     words = sys.argv[1:] if argv is None else argv
-    if words in (["--version"], ["-V"]):
-        show(f"prong {__version__}")
-        return 0
+    # First of all: no file that is opened from here on may get the number of a standard stream.
+    missing = hold_streams()
     _tolerate()
-    return _guarded(lambda: _run(words))
+    try:
+        if STDOUT in missing:
+            tell(
+                "standard output is closed, so nothing was done; "
+                "where nobody is to read it, use > /dev/null"
+            )
+            return 2
+        return _guarded(lambda: _run(words))
+    finally:
+        _forget_unwritten()
 
 
 def _tolerate() -> None:
@@ -87,14 +97,18 @@ def _tolerate() -> None:
 
 
 def _run(words: list[str]) -> int:
-    if words[:2] == ["worker", "--stdio"]:
+    if words in (["--version"], ["-V"]):
+        show(f"prong {__version__}")
+        return 0
+    if words == ["worker", "--stdio"]:
         # Not for people: a session starts it for agents in a process of their own.
         from prong.session import run_worker
 
-        return run_worker(*words[2:3])
+        return run_worker()
     if words[:1] == ["--member"] and len(words) == len(("--member", "TEAM/NAME")):
         # Not for people: a leader starts its members so, in panes.
         return _member(words[1])
+    words = _spelled(words)
     folder, rest = _led(words)
     name = rest[0] if rest else ""
     if name in COMMANDS:
@@ -129,6 +143,19 @@ def _command(name: str, words: list[str]) -> int:
     from prong.face.spending import run_account
 
     return run_account(name, words)
+
+
+def _spelled(words: list[str]) -> list[str]:
+    """Give the options that people mean by two words which other programs have for commands."""
+    match words:
+        case ["help"]:
+            return ["--help"]
+        case ["help", name] if name in COMMANDS:
+            return [name, "--help"]
+        case ["version"]:
+            return ["--version"]
+        case _:
+            return words
 
 
 def _led(words: list[str]) -> tuple[str | None, list[str]]:
@@ -166,29 +193,60 @@ def _refuse_slip(word: str) -> None:
         )
 
 
-def _guarded(work: Any) -> int:
-    from prong.errors import ConfigError, ProngError, UsageError
-
+def _guarded(work: Callable[[], int]) -> int:
     try:
-        return work()
+        return _written(work)
     except KeyboardInterrupt:
         return 130
     except Exception as error:
-        match _bare(error):
-            case UsageError() | ConfigError() as wrong:
-                tell(str(wrong))
-                return 2
-            case ProngError() as failed:
-                tell(str(failed))
-                return 1
-            case BrokenPipeError():
-                _forget_stdout()
-                return 141
-            case OSError() as failed:
-                tell(f"{failed.filename or 'the system'}: {failed.strerror or failed}")
-                return 1
-            case _:
-                raise
+        code = _explain(_bare(error))
+        if code is None:
+            raise
+        return code
+
+
+def _written(work: Callable[[], int]) -> int:
+    """Do it, and let nobody hear that it is done before all of its output has left."""
+    try:
+        code = work()
+    except SystemExit:
+        # It only had something to print, such as its options.
+        flush()
+        raise
+    flush()
+    return code
+
+
+def _is_adrift() -> bool:
+    """Whether the folder in which the program was started is no more."""
+    try:
+        os.getcwd()  # noqa: PTH109 - what is asked is whether the system knows it
+    except FileNotFoundError:
+        return True
+    return False
+
+
+def _explain(error: BaseException) -> int | None:
+    """Say what went wrong, and give the exit code; None for what only we can mend."""
+    from prong.errors import ConfigError, ProngError, UsageError
+
+    match error:
+        case UsageError() | ConfigError():
+            tell(str(error))
+            return 2
+        case ProngError():
+            tell(str(error))
+            return 1
+        case BrokenPipeError():
+            return 141
+        case FileNotFoundError(filename=None) if _is_adrift():
+            tell("the current folder was removed; go to another")
+            return 2
+        case OSError():
+            tell(f"{error.filename or 'the system'}: {error.strerror or error}")
+            return 1
+        case _:
+            return None
 
 
 def _bare(error: BaseException) -> BaseException:
@@ -199,11 +257,13 @@ def _bare(error: BaseException) -> BaseException:
     return _bare(next(iter(group.exceptions))) if len(group.exceptions) == 1 else group
 
 
-def _forget_stdout() -> None:
-    """Nobody reads any more: what is still held must not fail a second time at the exit."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+def _forget_unwritten() -> None:
+    """Let what could not be written not fail a second time when the interpreter ends."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            lead_nowhere(stream.fileno())
 
 
 def _work(words: list[str]) -> int:
@@ -257,14 +317,13 @@ def _prompt(args: argparse.Namespace) -> str:
     parts = [text_of(args.prompt)] if args.prompt else []
     if not sys.stdin.isatty():
         _say_if_waiting()
-        piped = sys.stdin.buffer.read().decode(errors="replace")
+        with named("standard input"):
+            piped = sys.stdin.buffer.read().decode(errors="replace")
         parts += [piped] if piped.strip() else []
     return "\n\n".join(parts)
 
 
 def _say_if_waiting() -> None:
     """Say what is being waited for when standard input is open and nothing comes."""
-    import select
-
-    if not select.select([sys.stdin], [], [], _PATIENCE)[0]:
+    if not wait_input(_PATIENCE):
         tell("waiting for standard input; without it, use < /dev/null")

@@ -18,6 +18,8 @@ import msgspec
 from msgspec.structs import replace
 
 from prong.entry import Image
+from prong.errors import NotPossibleNow
+from prong.face.draw.row import Row
 from prong.face.edit.arrange import Rows, cut, lay_out
 from prong.face.edit.attachment import CLIPBOARD, copied_picture, read_picture
 from prong.face.edit.buffer import Buffer
@@ -31,6 +33,7 @@ from prong.face.edit.recall import Recall
 from prong.face.output import flat, printable
 from prong.face.screen import InputLine, InputPrompt, Screen
 from prong.face.terminal import Terminal
+from prong.system.standard_stream import named
 
 _SEVERAL = 4
 """Messages that are shown while they wait."""
@@ -59,6 +62,7 @@ class Composer:
         self._editor = Editor()
         self._status = ""
         self._waiting: tuple[str, ...] = ()
+        self._below: tuple[Row, ...] = ()
         self._started = False
         self._escaped = 0.0
         """When Esc was last pressed."""
@@ -104,6 +108,13 @@ class Composer:
             if self._started:
                 self.draw()
 
+    def stand(self, rows: tuple[Row, ...]) -> None:
+        """Keep rows of the user's own below the line."""
+        if rows != self._below:
+            self._below = rows
+            if self._started:
+                self.draw()
+
     def draw(self) -> None:
         """Draw the rows."""
         columns, lines = self._screen.size
@@ -115,11 +126,13 @@ class Composer:
         height = max(1, min(lines - len(above) - 2, lines * 2 // 3))
         rows = lay_out(self._editor, printable(self._prompt.text), columns, height)
         shown = (*above, *rows.rows)[: max(1, lines - 1)]
-        self._screen.show(Rows(shown, rows.row + len(above), rows.column, rows.tail))
+        below = self._below[: max(0, lines - len(shown) - 1)]
+        self._screen.show(Rows(shown, rows.row + len(above), rows.column, rows.tail, below))
 
     def restore(self, buffer: Buffer) -> None:
         """Put back what was sent and taken back."""
-        self._editor = replace(self._editor, buffer=buffer, menu=None)
+        held = replace(buffer, folded=self._editor.buffer.folded)
+        self._editor = replace(self._editor, buffer=held, menu=None)
         self.draw()
 
     def older(self) -> None:
@@ -184,15 +197,17 @@ class Composer:
         # The next line is a message until somebody asks something.
         self._prompt = InputPrompt()
         self._screen.hide()
+        if missing := buffer.missing:
+            self._screen.line(missing, style="bad")
         return InputLine(buffer.message().text, prompt.key, buffer, f"{prompt.text}")
 
     async def _edit(self) -> None:
         """Let the user write the message in their own editor."""
-        with self.lend():
-            text = await edit(self._editor.buffer.message().text, "message.md")
-        if text is None:
-            told = "nothing was taken over: set EDITOR, or the editor gave no text"
-            self._screen.line(told, style="bad")
+        try:
+            with self.lend():
+                text = await edit(self._editor.buffer.message().text, "message.md")
+        except NotPossibleNow as error:
+            self._screen.line(f"the message is as it was: {error}", style="bad")
         else:
             self._editor = self._editor.typed(text)
 
@@ -242,10 +257,13 @@ class LineReader:
     def tell(self, status: str, waiting: tuple[str, ...]) -> None:
         """Say nothing: a row that changes would be a new line every time."""
 
-    def remind(self) -> None:
-        """Say again what a line is wanted for, if that is far above by now."""
-        if self._prompt is not None and sys.stdout.isatty():
-            self._screen.ask_again(self._prompt)
+    def remind(self, *, asked: bool) -> None:
+        """Say again what a line is wanted for, if that is far above by now; and what is `asked`."""
+        prompt = self._prompt
+        if prompt is None or not sys.stdout.isatty():
+            return
+        told = "(a question waits; Enter shows it) " if asked and not prompt.key else ""
+        self._screen.ask_again(f"{told}{prompt.text}")
 
     @contextmanager
     def lend(self) -> Generator[None]:
@@ -258,10 +276,11 @@ class LineReader:
         Raises EOFError.
         """
         self._prompt = prompt
-        self._screen.ask(prompt)
+        self._screen.ask(prompt.text)
         try:
             # What is abandoned here waits until the process ends.
-            text = await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
+            with named("standard input"):
+                text = await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
         finally:
             now, self._prompt = self._prompt, None
             self._screen.entered()

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from prong.face.command_parser import CommandParser
+from prong.face.command_grammar import parser_of
 from prong.face.output import printable, show, show_json
 from prong.session import Checkup, diagnose
 
@@ -17,16 +17,7 @@ _SIGNS = {"good": "+", "limited": "~", "broken": "!"}
 
 def run_doctor(words: list[str]) -> int:
     """Say what was found; gives 1 if something is broken."""
-    parser = CommandParser(
-        prog="prong doctor",
-        description="Say what is protected here and what is not: sandbox, terminal, tmux, git, "
-        "keys, engine, MCP, packages.",
-        epilog="exit code: 0 if everything works (+), be it with limits (~); 1 if not (!)",
-    )
-    parser.add_argument("-C", "--cwd", default=".", metavar="DIR", help="the project folder")
-    parser.add_argument("--settings", metavar="JSON|FILE")
-    parser.add_argument("--json", action="store_true", help="for programs")
-    args = parser.parse_args(words)
+    args = parser_of("doctor").parse_args(words)
     found = diagnose(args.cwd, settings=args.settings)
     if args.json:
         show_json(msgspec.json.format(msgspec.json.encode(found)))

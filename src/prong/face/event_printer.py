@@ -20,7 +20,7 @@ from prong.event import (
     TurnFinished,
 )
 from prong.face.call import Calls
-from prong.face.line import describe, describe_end
+from prong.face.line import BROKEN_OFF, describe, describe_end
 from prong.face.prose import Prose
 from prong.face.screen import InputLine, Screen
 from prong.face.task_list import TaskLines
@@ -28,6 +28,9 @@ from prong.session import Session
 
 _ASIDE = TaskStarted | TaskFinished | AgentStarted | ReceiptIssued
 """What others do is told between lines, not in the midst of one."""
+
+_AS_IT_IS = ToolStarted | ToolFinished
+"""Of these, lines are commands, code and output."""
 
 
 class EventPrinter:
@@ -72,22 +75,27 @@ class EventPrinter:
             case ReplyDiscarded() if not badge:
                 self._rest()
                 for text, style in self._lines(event):
-                    self._screen.line(text, style=style)
+                    self._screen.line(text, style=style, words=True)
             case _:
                 aside = badge or isinstance(event, _ASIDE)
                 write = self._screen.notice if aside else self._screen.line
+                words = not isinstance(event, _AS_IT_IS)
                 for text, style in self._lines(event):
-                    write(badge + text, style=style)
+                    write(badge + text, style=style, words=words)
 
     def _said(self, event: TextDelta | ReplyFinished | RequestFailed | TurnFinished) -> None:
         match event:
             case TextDelta(text=text):
                 self._more(text)
-            case ReplyFinished(sidecar="") | RequestFailed(sidecar=""):
+            case ReplyFinished(sidecar=""):
                 self._rest()
+            case RequestFailed(sidecar="", text=text):
+                self._rest()
+                if text:
+                    self._screen.line(BROKEN_OFF, style="dim", words=True)
             case TurnFinished(why=why, detail=detail) if why != "done" or detail:
                 style = "dim" if why == "done" else "bad"
-                self._screen.line(describe_end(why, detail), style=style)
+                self._screen.line(describe_end(why, detail), style=style, words=True)
             case _:
                 pass
 

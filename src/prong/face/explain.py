@@ -8,15 +8,9 @@ from prong.face.inspect import print_json, say
 from prong.face.output import show
 from prong.session import Explanation, explain, money
 
-_HELP = "a file with a request body, SESSION:N or SESSION:AGENT:N for the N-th request there"
 
-
-def run_explain(parser: argparse.ArgumentParser, words: list[str]) -> int:
+def run_explain(args: argparse.Namespace) -> int:
     """Name the first difference of two requests."""
-    parser.description = "Say where two requests part. Without arguments: the last two."
-    parser.add_argument("requests", nargs="*", metavar="A B", help=_HELP)
-    parser.add_argument("--json", action="store_true", help="for programs")
-    args = parser.parse_args(words)
     told = explain(args.requests, say)
     if args.json:
         print_json(told)

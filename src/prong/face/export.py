@@ -11,6 +11,7 @@ import msgspec
 
 from prong.entry import Call, Image, Part, Reply, Results, User, plain
 from prong.face.output import flat, printable
+from prong.foreign_json import NOT_JSON
 from prong.session import StoredEntry, WholeSession, jsonl_of
 
 PageFormat: TypeAlias = Literal["markdown", "html", "jsonl"]
@@ -143,7 +144,7 @@ def _replied(reply: Reply) -> Iterator[_Passage]:
 def _given(call: Call) -> str:
     try:
         return msgspec.json.format(call.arguments or "{}", indent=2)
-    except msgspec.MsgspecError:
+    except NOT_JSON:
         return call.arguments
 
 

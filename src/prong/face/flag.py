@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from prong.about import __version__
 from prong.errors import BadInput
 from prong.face.command_parser import first_option, hint
+from prong.foreign_number import whole_number
 
 if TYPE_CHECKING:
     from prong.session import Options
@@ -19,13 +20,15 @@ _EXITS = """exit codes:
   0    done; that the last reply had no text is said on standard error
   1    the provider, the journal or Prong itself failed, or no answer of the JSON
        schema came
-  2    the command line or a file of settings is wrong
+  2    the command line or a file of settings is wrong, or standard output is
+       closed
   3    the limit of turns was reached
   4    the budget is spent
   5    the model refused, or a hook ended the turn
   6    the reply was cut off at the output limit
   7    the model only repeated the same calls
   130  interrupted
+  141  nobody reads standard output any more
 """
 
 
@@ -38,12 +41,26 @@ _RULE = re.compile(
 """What looks like a rule or a tool's name."""
 
 
+_ELSEWHERE = {
+    "--chrome": "no browser is built in: a server brings one, as with 'prong mcp add chrome -- npx "
+    "-y chrome-devtools-mcp'",
+    "--ide": "an editor starts 'prong acp' and shows the session itself (docs/editors.md); in its "
+    "terminal, as in any other, leave --ide out",
+    "--mcp-debug": "'prong mcp check' starts all servers and says what each has, or why not",
+    "--teleport": "sessions are on this machine: 'prong sessions' lists them, 'prong import' takes "
+    "over those of other programs",
+}
+"""Options of other programs for things that are had in another way here, and how."""
+
+
 def parse(words: list[str], commands: Mapping[str, str]) -> argparse.Namespace:
     """Read the options and the prompt; what is wrong is named by the word that is."""
     parser = make_parser(commands)
     args, extra = parser.parse_known_args(words)
     if wrong := first_option(extra):
-        parser.error(f"there is no option {wrong}{hint(parser, wrong)}")
+        instead = _ELSEWHERE.get(wrong)
+        told = f"; {instead}" if instead else hint(parser, wrong)
+        parser.error(f"there is no option {wrong}{told}")
     stray = extra[0] if extra else _stray_rule(words, args.prompt)
     if stray is not None:
         parser.error(
@@ -120,6 +137,7 @@ def options_of(args: argparse.Namespace) -> Options:
         persist=not args.no_session_persistence,
         name=args.name,
         mode="bypassPermissions" if args.skip_permissions else args.permission_mode,
+        allow_actions=args.allow_actions,
         permission_prompt_tool=args.permission_prompt_tool,
         agent=args.agent,
         worktree=args.worktree,
@@ -130,7 +148,7 @@ def options_of(args: argparse.Namespace) -> Options:
         ask=(),
         deny=_rules(args.disallowed_tools),
         add_dirs=tuple(args.add_dir),
-        tools=_rules(args.tools) if args.tools is not None else None,
+        tools=None if args.tools in (None, ["default"]) else _rules(args.tools),
         skills=not args.disable_slash_commands,
         system=_system(args),
         append_system=_appended(args),
@@ -188,7 +206,8 @@ def _content(flag: str, name: str) -> str:
 def _thinking(value: str | None) -> bool | int | None:
     if value is None:
         return None
-    return int(value) if value.isdecimal() else value == "on"
+    number = whole_number(value)
+    return value == "on" if number is None else number
 
 
 def _header(text: str) -> tuple[str, str]:
@@ -215,7 +234,7 @@ def _rules(texts: list[str]) -> tuple[str, ...]:
 
 
 def _thinking_value(value: str) -> str:
-    if value not in {"on", "off"} and not value.isdecimal():
+    if value not in {"on", "off"} and whole_number(value) is None:
         raise argparse.ArgumentTypeError("must be on, off, or a number of tokens")
     return value
 
@@ -287,7 +306,11 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     )
     add("--header", action="append", default=[], metavar="'NAME: VALUE'", help="sent every time")
     add("--proxy", metavar="URL", help="the proxy through which servers are reached")
-    add("--effort", metavar="LEVEL", help="how hard the model should think")
+    add(
+        "--effort",
+        metavar="LEVEL",
+        help="how hard the model should think: low, medium, high, or another word that it knows",
+    )
     add("--thinking", metavar="on|off|TOKENS", type=_thinking_value)
     add("--temperature", type=float, metavar="N", help="how freely words are picked, from 0 on")
     add("--seed", type=int, metavar="N", help="to pick the same words again, where it is taken")
@@ -332,11 +355,17 @@ def _add_permission(parser: argparse.ArgumentParser) -> None:
     )
     told = "for other programs' scripts: that mode can always be chosen"
     add("--allow-dangerously-skip-permissions", action="store_true", help=told)
+    add(
+        "--allow-actions",
+        action="store_true",
+        help="let 'prong web --allow-actions' act in this session, and ask nobody",
+    )
     add("--permission-prompt-tool", metavar="TOOL", help="with -p, a server's tool that is asked")
     rules = "RULE[,RULE]"
     add("--allowed-tools", "--allowedTools", action="append", default=[], metavar=rules)
     add("--disallowed-tools", "--disallowedTools", action="append", default=[], metavar=rules)
-    add("--tools", action="append", metavar="NAME[,NAME]", help="only these tools; '' for none")
+    told = "only these tools; '' for none, default for all"
+    add("--tools", action="append", metavar="NAME[,NAME]", help=told)
     add("--add-dir", action="append", default=[], metavar="DIR", help="another folder to work in")
 
 
@@ -352,6 +381,8 @@ def _add_context(parser: argparse.ArgumentParser) -> None:
     add("--setting-sources", metavar="user,project,local", help="only these files of settings")
     add("--mcp-config", action="append", default=[], metavar="JSON|FILE")
     add("--strict-mcp-config", action="store_true", help="no other MCP servers than these")
+    told = "for other programs' scripts: no browser is built in"
+    add("--no-chrome", action="store_true", help=told)
     add("--agents", metavar="JSON", help="further types of agents, by name")
     add(
         "--plugin-dir",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import msgspec
 
+from prong.entry import Image
 from prong.face.edit.buffer import Buffer
+from prong.face.edit.paste import refold
 
 
 class FaceStart(msgspec.Struct, frozen=True):
@@ -45,6 +48,10 @@ class Swapped(msgspec.Struct, frozen=True):
 Handover: TypeAlias = Left | Following | Swapped
 
 
-def drafted(text: str) -> Buffer:
-    """Give a text as it stands in a line, with the cursor behind it."""
-    return Buffer(text, len(text))
+def drafted(text: str, pictures: Sequence[Image] = ()) -> Buffer:
+    """Give a message as it stands in a line, with the cursor behind it."""
+    held = refold(text, pictures)
+    draft = Buffer(text, len(text), folded=held)
+    for picture in () if held else pictures:
+        draft = draft.insert(" " if draft.text else "").attach("picture", picture)
+    return draft

@@ -10,11 +10,9 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from typing import Literal, TypeAlias
 
 import anyio
-import msgspec
 
 from prong.command import (
     Accepted,
@@ -26,13 +24,11 @@ from prong.command import (
     Refused,
     Remember,
     Rename,
-    Say,
     SetMemory,
     Suggest,
     TakeUp,
     UseSkill,
 )
-from prong.entry import Image, Part, Text
 from prong.errors import NotPossibleNow
 from prong.event import (
     MAIN,
@@ -40,24 +36,29 @@ from prong.event import (
     Event,
     MemoryKept,
     Progressed,
+    PromptMoved,
     ReplyDiscarded,
     ToolFinished,
     Warned,
     WorkKept,
 )
 from prong.face.garbage import look_seldom
+from prong.face.input_line import read_command
 from prong.face.line import (
     describe_kept,
     describe_retry,
     describe_work,
     dumb,
     progress_bar,
-    stop_signals,
 )
 from prong.face.output import answer, draw, flush, send, show_json, tell
-from prong.face.run_summary import Denial, summarise
+from prong.face.run_summary import Denial, SpentSoFar, spent_so_far, summarise
 from prong.face.step import describe_step
+from prong.foreign_json import NOT_JSON
 from prong.session import Options, Session, Subscription, Turn, dump, open_session
+from prong.system.pipe_end import read_input
+from prong.system.standard_stream import named
+from prong.system.stop_signal import received, stop_signals
 
 Format: TypeAlias = Literal["text", "json", "stream-json"]
 
@@ -87,6 +88,7 @@ async def run(
     teller = _Teller(output, detail)
     async with open_session(options, attended=attended) as session:
         look_seldom()
+        before = spent_so_far(session)
         events = session.events(since=session.records.began)
         async with anyio.create_task_group() as group:
             group.start_soon(teller.show_all, events)
@@ -106,7 +108,7 @@ async def run(
             group.cancel_scope.cancel()
     # The session is closed: what is left of its events ends by itself.
     await teller.show_all(events)
-    return _finish(session, turn, teller)
+    return _finish(session, turn, teller, before)
 
 
 async def _go_on(session: Session) -> Turn:
@@ -132,7 +134,7 @@ def _skill(session: Session, prompt: str) -> str | UseSkill:
     return UseSkill(name, rest[0] if rest else "")
 
 
-def _finish(session: Session, turn: Turn, teller: _Teller) -> int:
+def _finish(session: Session, turn: Turn, teller: _Teller, before: SpentSoFar) -> int:
     if teller.output == "text":
         if turn.structured is not None:
             show_json(turn.structured)
@@ -144,6 +146,7 @@ def _finish(session: Session, turn: Turn, teller: _Teller) -> int:
         summary = summarise(
             session,
             turn,
+            before=before,
             seconds=time.monotonic() - teller.since,
             denials=tuple(teller.denials),
             worktrees=tuple(teller.worktrees.values()),
@@ -176,7 +179,8 @@ class _Teller:
         if isinstance(event, ToolFinished) and event.refused:
             self.denials.append(Denial(event.name, event.text))
         if isinstance(event, WorkKept):
-            self.worktrees[event.path] = event
+            # By whose it is: what came back from another machine has no folder here.
+            self.worktrees[envelope.agent] = event
         if self._bars:
             drawn = progress_bar(event, badge=badge) if isinstance(event, Progressed) else ""
             self._draw(drawn)
@@ -217,13 +221,15 @@ def _told(event: Event) -> str:
             return describe_kept(event)
         case ReplyDiscarded():
             return describe_retry(event)
+        case PromptMoved(reason="compaction"):
+            return f"a summary takes the place of the conversation: {event.detail}"
         case _:
             return ""
 
 
 async def _on_signals(work: anyio.CancelScope) -> None:
     """Stop the work on a signal, so that all is stored; a second one ends everything."""
-    with anyio.open_signal_receiver(*stop_signals()) as signals:
+    with received(*stop_signals()) as signals:
         async for _ in signals:
             if work.cancel_called:
                 os._exit(130)
@@ -236,7 +242,7 @@ async def _follow(session: Session, teller: _Teller) -> Turn:
         async for line in _lines(sys.stdin.fileno()):
             try:
                 command = read_command(line)
-            except (msgspec.MsgspecError, RecursionError) as error:
+            except NOT_JSON as error:
                 teller.answer(line, Refused(str(error)))
                 continue
             if isinstance(command, Compact | Aside | Suggest | Rename | Remember):
@@ -254,74 +260,14 @@ async def _carry_out(session: Session, teller: _Teller, line: bytes, command: Co
 
 
 async def _lines(source: int) -> AsyncIterator[bytes]:
-    """Read lines without a thread: one that waits for input would hold up the exit."""
+    """Read lines to the end."""
     held = b""
     while True:
-        # A file is always ready, and cannot be waited for.
-        with suppress(PermissionError):
-            await anyio.wait_readable(source)
-        data = os.read(source, 65_536)
+        with named("standard input"):
+            data = await read_input(source)
         *whole, held = (held + data).split(b"\n")
         for line in [*whole, held] if not data else whole:
             if line.strip():
                 yield line
         if not data:
             return
-
-
-class _ImageSource(msgspec.Struct):
-    type: str = "base64"
-    media_type: str = ""
-    data: str = ""
-
-
-class _ContentBlock(msgspec.Struct):
-    type: str
-    text: str = ""
-    source: _ImageSource | None = None
-
-    def part(self) -> Part:
-        """Read it as a part of a message.
-
-        Raises ValidationError if it is of another kind: to leave it out would change what is said.
-        """
-        match self:
-            case _ContentBlock(type="text"):
-                return Text(self.text)
-            case _ContentBlock(type="image", source=_ImageSource(type="base64") as source) if (
-                source.media_type and source.data
-            ):
-                return Image(source.media_type, source.data)
-            case _ContentBlock(type="image"):
-                raise msgspec.ValidationError(
-                    "a picture needs a source of type base64, with media_type and data"
-                )
-            case _:
-                raise msgspec.ValidationError(
-                    f"a message may hold blocks of text and image, not {self.type!r}"
-                )
-
-
-class _UserMessage(msgspec.Struct):
-    content: str | list[_ContentBlock]
-
-
-class _UserLine(msgspec.Struct, tag_field="type", tag="user"):
-    message: _UserMessage
-
-
-def read_command(line: bytes) -> Command:
-    """Read one line of input: a command, or `{"type": "user", "message": {"content": …}}`.
-
-    Raises msgspec.MsgspecError if it is neither.
-    """
-    try:
-        return msgspec.json.decode(line, type=Command)
-    except msgspec.ValidationError as error:
-        try:
-            content = msgspec.json.decode(line, type=_UserLine).message.content
-        except msgspec.MsgspecError:
-            raise error from None
-    if isinstance(content, str):
-        return Say(content)
-    return Say(parts=tuple(block.part() for block in content))

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from prong.errors import BadInput
-from prong.face.command_parser import CommandParser
+from prong.face.command_grammar import parser_of
 from prong.face.line import counted
 from prong.face.output import flat, show, show_json, tell
 from prong.session import list_sessions, money, verify_session
+from prong.system.path_form import real_path
 
 if TYPE_CHECKING:
     from prong.session import MemoryState
@@ -27,14 +28,7 @@ def run_command(name: str, words: list[str]) -> int:
         "trust": _trust,
         "memory": _memory,
     }
-    parser = CommandParser(prog=f"prong {name}")
-    return commands[name](parser, words)
-
-
-def session_argument(parser: argparse.ArgumentParser) -> None:
-    """Let a command take a session and `--json`."""
-    parser.add_argument("session", nargs="?", help="id, name or journal file; default: the last")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    return commands[name](parser_of(name).parse_args(words))
 
 
 def say(text: str) -> None:
@@ -47,19 +41,7 @@ def print_json(value: object) -> None:
     show_json(msgspec.json.format(msgspec.json.encode(value, enc_hook=str)))
 
 
-def _sessions(parser: argparse.ArgumentParser, words: list[str]) -> int:
-    parser.description = "List sessions, the latest first."
-    parser.add_argument("--all", action="store_true", help="of all folders")
-    parser.add_argument("--json", action="store_true", help="for programs")
-    parser.add_argument(
-        "--clean",
-        type=int,
-        metavar="DAYS",
-        help="remove those of all folders to which nothing was written for so long, but for "
-        "sessions with unmerged work, a team or a process",
-    )
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be removed")
-    args = parser.parse_args(words)
+def _sessions(args: argparse.Namespace) -> int:
     if args.clean is not None:
         return _clean(args.clean, dry=args.dry_run, json=args.json)
     found = list_sessions(everywhere=args.all)
@@ -75,7 +57,7 @@ def _sessions(parser: argparse.ArgumentParser, words: list[str]) -> int:
         tell("no sessions here; --all lists those of other folders", lead="")
         from prong.session import importable
 
-        if number := len(importable(os.path.realpath("."))):
+        if number := len(importable(real_path("."))):
             others = f"{counted(number, 'session')} of Claude Code or Codex"
             tell(f"{others} can be taken over: 'prong import' lists them", lead="")
     return 0
@@ -99,10 +81,7 @@ def _clean(days: int, *, dry: bool, json: bool) -> int:
     return 0
 
 
-def _verify(parser: argparse.ArgumentParser, words: list[str]) -> int:
-    parser.description = "Check every record and every digest of a session's journal."
-    session_argument(parser)
-    args = parser.parse_args(words)
+def _verify(args: argparse.Namespace) -> int:
     report = verify_session(args.session, say)
     if args.json:
         print_json(report)
@@ -123,14 +102,9 @@ def _verify(parser: argparse.ArgumentParser, words: list[str]) -> int:
     return 0 if report.sound else 1
 
 
-def _trust(parser: argparse.ArgumentParser, words: list[str]) -> int:
+def _trust(args: argparse.Namespace) -> int:
     from prong.session import decide_trust, folder_trust
 
-    parser.description = "Let a folder's own agents, hooks, servers and rules work, or no longer."
-    parser.add_argument("folder", nargs="?", default=".")
-    parser.add_argument("--list", action="store_true", help="only say what the folder wants")
-    parser.add_argument("--remove", action="store_true", help="trust it no longer")
-    args = parser.parse_args(words)
     if not args.remove and not os.path.isdir(args.folder):  # noqa: PTH112 - any word
         raise BadInput(f"{args.folder!r} is not a folder; name the one to trust")
     found = folder_trust(args.folder)
@@ -148,21 +122,11 @@ def _trust(parser: argparse.ArgumentParser, words: list[str]) -> int:
     return 0
 
 
-def _memory(parser: argparse.ArgumentParser, words: list[str]) -> int:
+def _memory(args: argparse.Namespace) -> int:
     from prong.session import clear_memory, folder_memory
 
-    parser.description = "Show the notes that are kept for later sessions of this project."
-    parser.add_argument(
-        "action",
-        nargs="?",
-        choices=("show", "path", "clear"),
-        default="show",
-        help="show the notes; print the path of the file, to edit it; delete it",
-    )
-    parser.add_argument("--json", action="store_true", help="for programs")
-    args = parser.parse_args(words)
     if args.json and args.action != "show":
-        parser.error("--json is for 'prong memory show'")
+        raise BadInput("--json is for 'prong memory show'")
     found = folder_memory(".")
     match args.action:
         case "path":

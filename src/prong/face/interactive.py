@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
 import sys
 from collections.abc import AsyncGenerator, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 import anyio
 import msgspec
@@ -22,19 +21,20 @@ from prong.face.composer import LineReader
 from prong.face.draw.phrase import dollars
 from prong.face.garbage import look_seldom
 from prong.face.handover import FaceStart, Following, Handover, Left, Swapped
-from prong.face.line import describe, describe_outcome, dumb, stop_signals
-from prong.face.output import flat, tell
+from prong.face.line import describe, describe_outcome, dumb
+from prong.face.output import flat, flush, tell
 from prong.face.plain import Talk
 from prong.face.screen import InputPrompt, Screen
 from prong.face.status import recount, settled_items
 from prong.face.task_list import tell_stopping
-from prong.face.terminal import Terminal
+from prong.face.terminal import Terminal, full_hindered
 from prong.face.terminal_watch import TerminalWatch, WatchedFace, watched_terminal
 from prong.face.window_title import borrowed_title
 from prong.session import Options, Session, Subscription, open_session
+from prong.system.path_form import real_path
+from prong.system.stop_signal import end_self, ignore_stops, received, stop_signals
 from prong.view import View
 
-_COLUMNS, _LINES = 80, 24
 """The least that a full screen needs."""
 
 
@@ -58,6 +58,8 @@ async def _run(options: Options, first: str, wanted: str, terminal: Terminal) ->
         options = await _ask_cost(options, terminal)
         async with open_session(options, attended=True) as session:
             look_seldom()
+            if not options.allow_actions:
+                session.records.control.open()
             events = session.events(since=session.records.began)
             shown = _Shown(session, terminal, events)
             async with _leaving_when_told(session):
@@ -72,13 +74,23 @@ async def _run(options: Options, first: str, wanted: str, terminal: Terminal) ->
                 start = FaceStart("", left.draft, left.note)
                 wanted = shown.face
             case _:
-                with suppress(OSError):
-                    sys.stdout.flush()
                 terminal.restore()
                 if terminal.has_keys:
                     return 0
                 # A thread may still wait for a line; nothing is left to do: it must not hold us up.
-                os._exit(0)
+                os._exit(_flushed())
+
+
+def _flushed() -> int:
+    """Let the rest of the output leave; gives the exit code, as not all of it may have left."""
+    try:
+        flush()
+    except BrokenPipeError:
+        return 141
+    except OSError as error:
+        tell(f"{error.filename}: {error.strerror or error}")
+        return 1
+    return 0
 
 
 @asynccontextmanager
@@ -100,7 +112,7 @@ async def _wait_told(events: Subscription) -> None:
     with events:
         async for envelope in events:
             if envelope.agent == MAIN and envelope.event == AgentRested(waits="end"):
-                os.kill(os.getpid(), signal.SIGTERM)
+                end_self()
 
 
 def _resumed(options: Options, session_id: str, cwd: str) -> Options:
@@ -115,25 +127,6 @@ def _resumed(options: Options, session_id: str, cwd: str) -> Options:
         fork_session=False,
         session_id=None,
     )
-
-
-def full_hindered() -> str:
-    """Say why there can be no full screen here; empty if there can."""
-    for stream, name in ((sys.stdin, "input"), (sys.stdout, "output"), (sys.stderr, "error")):
-        if not stream.isatty():
-            remedy = "; ssh -t makes one" if _unasked_by_ssh() else ""
-            return f"standard {name} is no terminal{remedy}"
-    if dumb():
-        return "TERM is dumb"
-    size = os.get_terminal_size(sys.stderr.fileno())
-    if size.columns < _COLUMNS or size.lines < _LINES:
-        return f"the terminal has {size.columns}x{size.lines}, and 80x24 are needed"
-    return ""
-
-
-def _unasked_by_ssh() -> bool:
-    """Whether ssh was given a command, and so has made no terminal."""
-    return "SSH_CONNECTION" in os.environ and "SSH_TTY" not in os.environ
 
 
 class _Shown:
@@ -195,7 +188,7 @@ class _Shown:
             self._print()
             _say_rest(missed)
             Screen().line("(line by line; Ctrl+O brings the full screen back)", style="dim")
-        talk = Talk(self._session, self._terminal, self._events, swaps=not full_hindered())
+        talk = Talk(self._session, self._terminal, self._events)
         left = await talk.run(start.first, start.draft, taken_over=taken_over)
         if taken_over or not self._session.records.began:
             # Else only the end of what was said earlier has been told.
@@ -213,7 +206,7 @@ class _Shown:
 def _recount(session: Session) -> None:
     screen = Screen()
     for text, style in recount(session.view(), session.records.began):
-        screen.line(text, style=style)
+        screen.line(text, style=style, words=True)
 
 
 async def _end(session: Session, left: Handover) -> None:
@@ -233,8 +226,7 @@ async def _end(session: Session, left: Handover) -> None:
         screen.line(text)
     if isinstance(left, Left):
         # A closed terminal hangs up more than once; the session must still end in order.
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
+        ignore_stops()
 
 
 async def _keep_notes(session: Session, screen: Screen) -> None:
@@ -252,7 +244,7 @@ async def _keep_notes(session: Session, screen: Screen) -> None:
 
 async def _heed_signals(scope: anyio.CancelScope) -> None:
     """Cancel a scope when the user or the system asks for an end."""
-    with anyio.open_signal_receiver(*stop_signals()) as signals:
+    with received(*stop_signals()) as signals:
         async for _ in signals:
             scope.cancel()
 
@@ -263,13 +255,13 @@ def _say_rest(missed: Iterable[Envelope]) -> None:
     for envelope in missed:
         if isinstance(envelope.event, MemoryKept | Warned | WorkKept):
             for text, style in describe(envelope.event):
-                screen.line(text, style=style)
+                screen.line(text, style=style, words=True)
 
 
 def _say_way_back(view: View, left: Handover) -> None:
     """Say what it cost, and how to go on with it another time."""
     if isinstance(left, Left) and left.asked and view.main.transcript and sys.stdout.isatty():
-        elsewhere = os.path.realpath(view.cwd) != os.path.realpath(".")
+        elsewhere = real_path(view.cwd) != real_path(".")
         where = f"-C {shlex.quote(view.cwd)} " if elsewhere else ""
         told = f"({dollars(view.cost)}; prong {where}--resume {view.session_id} goes on with it)"
         Screen().line(told, style="dim")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import signal
+from collections.abc import Sequence
 
-from prong.command import Background, Command, Fork, Outcome, Refused, Say
+from prong.command import Background, Command, Outcome, Refused, Say
 from prong.entry import Usage
 from prong.errors import BadInput, UnknownName
 from prong.event import (
     AgentRested,
     CacheMissed,
+    CommandTaken,
+    ControlChanged,
     Event,
     LineChanged,
     MemoryKept,
@@ -31,11 +32,15 @@ from prong.event import (
     WorkKept,
 )
 from prong.face.output import printable
+from prong.foreign_number import whole_number
 from prong.question import Question
+from prong.system.console import is_dumb
 
 _SHOWN_LINES = 12
 _PREVIEWED = 30
 """Lines of a change that are shown before somebody asks for all of them."""
+BROKEN_OFF = "… broken off; the model does not remember this reply"
+"""What stands below a text of which no conversation has anything."""
 BOXES = {"pending": "[ ]", "in_progress": "[~]", "completed": "[x]"}
 
 
@@ -45,13 +50,6 @@ _RESTS = {
     "end": "ends",
 }
 """What is said of a member of a team that does nothing."""
-
-
-def stop_signals() -> tuple[signal.Signals, ...]:
-    """Give the signals that ask for an end; a hang-up that is ignored, as by nohup, stays so."""
-    asked = (signal.SIGINT, signal.SIGTERM)
-    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    return asked if ignored else (*asked, signal.SIGHUP)
 
 
 def describe(event: Event) -> list[tuple[str, str]]:
@@ -86,12 +84,18 @@ def describe_outcome(command: Command, outcome: Outcome) -> list[tuple[str, str]
                 return [(f"({outcome.why})", "")]
             case _:
                 return [(outcome.why, "bad")]
-    if isinstance(command, Fork):
-        if len(outcome.ids) == 1:
-            return [(f"{outcome.ids[0]} works in the background; /tell {outcome.ids[0]} TEXT", "")]
-        forks = ", ".join(outcome.ids)
-        return [(f"{forks} work in the background; /tell ID TEXT reaches one", "")]
     return [(outcome.text, "")] if outcome.text else []
+
+
+def describe_forks(ids: Sequence[str]) -> list[tuple[str, str]]:
+    """Say that forks work, and how to reach them."""
+    match ids:
+        case []:
+            return []
+        case [one]:
+            return [(f"{one} works in the background; /tell {one} TEXT", "")]
+        case _:
+            return [(f"{', '.join(ids)} work in the background; /tell ID TEXT reaches one", "")]
 
 
 def _noted(event: Event) -> list[str]:
@@ -110,14 +114,37 @@ def _noted(event: Event) -> list[str]:
             return [describe_work(event)]
         case MemoryKept():
             return [f"({describe_kept(event)})"]
+        case ControlChanged() | CommandTaken():
+            return [f"({_from_outside(event)})"]
         case PromptMoved():
             return [f"(new prompt, {event.reason}: {event.detail})"]
+        case _:
+            return _changed_state(event)
+
+
+def _changed_state(event: Event) -> list[str]:
+    match event:
         case AgentRested(waits=waits):
             return [_RESTS[waits]]
         case ModeChanged():
             return [f"(permission mode {event.mode})"]
         case _:
             return []
+
+
+def _from_outside(event: ControlChanged | CommandTaken) -> str:
+    """Say what another process may do, or has done."""
+    if isinstance(event, CommandTaken):
+        said = " ".join(event.text.split())
+        told = [f"process {event.pid}: {event.command}", event.target, few_words(said)]
+        return " ".join(word for word in told if word)
+    told = f"may act in this session, its page shows {event.code}; '/web act off' ends that"
+    return f"process {event.pid} {told if event.acts else 'acts in this session no longer'}"
+
+
+def few_words(text: str, most: int = 300) -> str:
+    """Give a text's beginning, if it is long."""
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def describe_retry(event: ReplyDiscarded) -> str:
@@ -133,6 +160,11 @@ def describe_end(why: str, detail: str) -> str:
 
 def describe_work(event: WorkKept) -> str:
     """Say where a child's work is, and how much of it there is."""
+    if event.away:
+        machine, _, folder = event.path.partition(":")
+        told = f"the work of {event.task_id} is still on {machine}, in {folder}"
+        how = f"once {machine} can be reached, a message to {event.task_id} brings it"
+        return f"{told}: {how} as {event.branch}"
     much = f"{counted(len(event.commits), 'commit')}, {counted(len(event.files), 'file')}"
     rest = ", not all committed" if event.uncommitted else ""
     where = f" in {event.path}" if event.path else ""
@@ -197,7 +229,7 @@ def diff_style(line: str) -> str:
 
 def dumb() -> bool:
     """Whether the terminal says that it understands nothing but text."""
-    return os.environ.get("TERM", "dumb") == "dumb"
+    return is_dumb()
 
 
 def describe_question(
@@ -265,14 +297,14 @@ def _picked(question: Question, text: str) -> str:
     if not labels:
         return text
     words = [word.strip() for word in text.split(",")]
-    numbers = [word for word in words if word.isdecimal()]
-    if len(numbers) < len(words) and not question.multiple:
+    numbers = {word: whole_number(word) or 0 for word in words if word.isdecimal()}
+    if set(words) - set(numbers) and not question.multiple:
         return text
-    if wrong := [word for word in numbers if not 0 < int(word) <= len(labels)]:
-        raise UnknownName(f"there is no option {wrong[0]}; there are 1 to {len(labels)}")
+    if wrong := [word for word, number in numbers.items() if not 0 < number <= len(labels)]:
+        raise UnknownName(f"there is no option {wrong[0][:20]}; there are 1 to {len(labels)}")
     if len(words) > 1 and not question.multiple:
         raise BadInput(f"only one can be chosen: {question.question}")
-    return ", ".join(labels[int(word) - 1] if word.isdecimal() else word for word in words)
+    return ", ".join(labels[numbers[word] - 1] if word in numbers else word for word in words)
 
 
 def counted(number: int, noun: str) -> str:

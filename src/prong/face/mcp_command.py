@@ -11,7 +11,9 @@ import anyio
 import msgspec
 
 from prong.errors import BadInput
+from prong.face.command_grammar import mcp_add_parser, parser_of
 from prong.face.output import show, show_json, tell
+from prong.foreign_json import NOT_JSON
 from prong.session import (
     ServerReport,
     add_server,
@@ -23,20 +25,16 @@ from prong.session import (
     show_server,
 )
 
-_SCOPES = ("local", "project", "user")
-
 
 def run_mcp(words: list[str]) -> int:
     """Run `prong mcp`; gives 1 if a server that was tried does not work."""
     given, rest = _parted(words)
     if given[:1] == ["add"]:
         # Words and options in any order, which a parser of several commands cannot.
-        adding = argparse.ArgumentParser(prog="prong mcp add", allow_abbrev=False)
-        _add_adding(adding)
-        lines = _added(adding.parse_intermixed_args(given[1:]), rest)
+        lines = _added(mcp_add_parser().parse_mixed(given[1:]), rest)
         show("\n".join(lines))
         return 0
-    args = _parser().parse_args(given)
+    args = parser_of("mcp").parse_args(given)
     match args.action:
         case "add-json":
             lines = add_server(args.name, _read(args.json), args.scope)
@@ -54,48 +52,6 @@ def run_mcp(words: list[str]) -> int:
             lines = _listed()
     show("\n".join(lines))
     return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="prong mcp",
-        description="MCP servers: which there are, whether they work, and logins at them.",
-        epilog="scopes: local (you, in this folder; the default), project (.mcp.json), user (you, "
-        "everywhere)",
-        allow_abbrev=False,
-    )
-    of = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    of.add_parser("list", help="the servers of this folder; none is started")
-    check = of.add_parser("check", help="start servers, and say what each has")
-    check.add_argument("names", nargs="*", metavar="NAME")
-    check.add_argument("--json", action="store_true", help="for programs")
-    _add_adding(of.add_parser("add", help="add NAME URL, or add NAME -- COMMAND ARGUMENT ..."))
-    more = of.add_parser("add-json", help="add NAME '{...}', as it would stand in a file")
-    more.add_argument("name", metavar="NAME")
-    more.add_argument("json", metavar="JSON")
-    more.add_argument("-s", "--scope", choices=_SCOPES, default="local")
-    for name, told in (
-        ("get", "what is configured of a server"),
-        ("remove", "take a server out of its file"),
-        ("login", "log in at a server, in your browser"),
-        ("logout", "delete the login at a server"),
-    ):
-        one = of.add_parser(name, help=told)
-        one.add_argument("name", metavar="NAME")
-        if name == "remove":
-            one.add_argument("-s", "--scope", choices=_SCOPES)
-        if name == "login":
-            one.add_argument("--no-browser", action="store_true", help="only say where to go")
-    return parser
-
-
-def _add_adding(add: argparse.ArgumentParser) -> None:
-    add.add_argument("name", metavar="NAME")
-    add.add_argument("words", nargs="*", metavar="URL|COMMAND")
-    add.add_argument("-s", "--scope", choices=_SCOPES, default="local")
-    add.add_argument("-t", "--transport", choices=("stdio", "http", "sse"))
-    add.add_argument("-e", "--env", action="append", default=[], metavar="NAME=VALUE")
-    add.add_argument("-H", "--header", action="append", default=[], metavar="NAME: VALUE")
 
 
 def _added(args: argparse.Namespace, rest: list[str]) -> list[str]:
@@ -121,14 +77,17 @@ def _server(args: argparse.Namespace, rest: list[str]) -> dict[str, Any]:
     web = words[0].startswith(("http://", "https://"))
     kind = args.transport or ("http" if web else "stdio")
     if kind == "stdio":
-        if args.header:
-            raise BadInput("only an address has headers; a command has --env")
+        if args.header or args.client_id or args.callback_port is not None:
+            raise BadInput("only an address has headers and a login; a command has --env")
         value: dict[str, Any] = {"command": words[0], "args": words[1:]}
         return {**value, **({"env": _pairs(args.env, "=")} if args.env else {})}
     if len(words) > 1 or args.env:
         raise BadInput("an address has neither further words nor --env; it has --header")
+    login = {"clientId": args.client_id, "callbackPort": args.callback_port}
+    login = {key: one for key, one in login.items() if one is not None}
+    more = {"headers": _pairs(args.header, ":"), "oauth": login}
     value = {"type": kind, "url": words[0]}
-    return {**value, **({"headers": _pairs(args.header, ":")} if args.header else {})}
+    return {**value, **{key: one for key, one in more.items() if one}}
 
 
 def _pairs(texts: list[str], mark: str) -> dict[str, str]:
@@ -144,7 +103,7 @@ def _pairs(texts: list[str], mark: str) -> dict[str, str]:
 def _read(text: str) -> dict[str, Any]:
     try:
         return msgspec.json.decode(text, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeError) as error:
+    except NOT_JSON as error:
         raise BadInput(f"that is no JSON object: {error}") from error
 
 

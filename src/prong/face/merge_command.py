@@ -6,44 +6,34 @@ import anyio
 import msgspec
 
 from prong.errors import BadInput
-from prong.face.command_parser import CommandParser
+from prong.face.command_grammar import parser_of
 from prong.face.output import show, show_json
 from prong.session import (
     clean_children,
     describe_cleanup,
     describe_merge,
+    diff_children,
     dump,
     merge_children,
     undo_merge,
 )
 
+_OPTIONS = {"preview": "--preview", "undo": "--undo", "clean": "--clean"}
+"""What the words of `/merge` are called here."""
+
 
 def run_merge(words: list[str]) -> int:
     """Run `prong merge`; gives the exit code, 1 if not every child could be merged."""
-    parser = CommandParser(
-        prog="prong merge",
-        description="Merge the branches of children into the current branch, in order, up to the "
-        "first that conflicts. What a child left uncommitted is committed on its branch first. "
-        "Uncommitted changes of yours stay as they are.",
-    )
-    add = parser.add_argument
-    add("slug", nargs="*", help="which, in this order; default: all, the oldest first")
-    add("--dry-run", action="store_true", help="only show what would be done")
-    add("--no-commit", action="store_true", help="stop at a child that left something uncommitted")
-    add("--undo", action="store_true", help="take the last merge back")
-    add(
-        "--clean",
-        action="store_true",
-        help="merge nothing; remove the worktrees and branches whose work is merged, and say what "
-        "is kept and why",
-    )
-    add("--json", action="store_true", help="for programs")
-    add("-C", "--cwd", default=".", metavar="DIR", help="the project folder")
-    args = parser.parse_args(words)
+    args = parser_of("merge").parse_args(words)
+    _look_for_slash(args.slug)
+    if args.diff and (args.dry_run or args.no_commit or args.undo or args.clean or args.json):
+        raise BadInput("--diff merges nothing: give it alone, or with names")
     if args.undo and (args.slug or args.dry_run or args.no_commit or args.clean):
         raise BadInput("--undo takes the last merge back as a whole: give it alone")
     if args.clean and (args.slug or args.no_commit):
         raise BadInput("--clean merges nothing and looks at all children: give it alone")
+    if args.diff:
+        return _diff(args.cwd, args.slug)
     if args.undo:
         return _undo(args.cwd, json=args.json)
     if args.clean:
@@ -56,6 +46,23 @@ def run_merge(words: list[str]) -> int:
     else:
         show("\n".join(describe_merge(report, dry_run=args.dry_run)))
     return 1 if report.stopped else 0
+
+
+def _look_for_slash(slugs: list[str]) -> None:
+    """Refuse a word that means something behind `/merge`, and here as an option.
+
+    A child of such a name can be merged by the name of its branch.
+    """
+    if slugs and (option := _OPTIONS.get(slugs[0])) is not None:
+        raise BadInput(
+            f"did you mean 'prong merge {option}'? A child that is called {slugs[0]!r} is "
+            f"'prong/{slugs[0]}' here"
+        )
+
+
+def _diff(cwd: str, slugs: list[str]) -> int:
+    show(anyio.run(lambda: diff_children(cwd, slugs)) or "no child has changed anything")
+    return 0
 
 
 def _undo(cwd: str, *, json: bool) -> int:

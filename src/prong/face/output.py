@@ -11,8 +11,10 @@ import os
 import re
 import sys
 import unicodedata
+from contextlib import suppress
 
 from prong.face.cell import cell
+from prong.system.standard_stream import named
 
 _MARKS = 4
 """How many marks a character may carry: more would reach into other rows."""
@@ -87,17 +89,17 @@ def flat(text: str) -> str:
 
 def show(text: str = "") -> None:
     """Print to standard output."""
-    print(printable(text))
+    _print(printable(text))
 
 
 def answer(text: str) -> None:
     """Print the model's answer: as it came where a program reads it, else as a terminal may."""
-    print(printable(text) if sys.stdout.isatty() else text)
+    _print(printable(text) if sys.stdout.isatty() else text)
 
 
 def tell(text: str, *, lead: str = "prong: ") -> None:
     """Print a sentence to standard error; further lines are set in, lest one look like ours."""
-    print(lead + printable(text).replace("\n", "\n  "), file=sys.stderr)
+    _say(lead + printable(text).replace("\n", "\n  ") + "\n")
 
 
 def confirm(question: str) -> bool:
@@ -110,20 +112,21 @@ def confirm(question: str) -> bool:
 
 def draw(bar: str) -> None:
     """Draw over the last line of standard error."""
-    print(f"\r\x1b[K{printable(bar)}", end="", file=sys.stderr, flush=True)
+    _say(f"\r\x1b[K{printable(bar)}")
 
 
 def show_json(data: bytes) -> None:
     """Print JSON, the same value with what a terminal should not see as escapes."""
-    print(_escaped(data.decode()))
+    _print(_escaped(data.decode()))
 
 
 def send(data: bytes) -> None:
     """Print a line of JSON for a program, at once."""
     if sys.stdout.isatty():
         data = _escaped(data.decode()).encode()
-    sys.stdout.buffer.write(data + b"\n")
-    sys.stdout.buffer.flush()
+    with named("standard output"):
+        sys.stdout.buffer.write(data + b"\n")
+        sys.stdout.buffer.flush()
 
 
 def fit_for(sink: int, line: bytes) -> bytes:
@@ -139,7 +142,20 @@ def feed(sink: int, data: bytes) -> None:
 
 def flush() -> None:
     """Let go of what is still held back."""
-    sys.stdout.flush()
+    with named("standard output"):
+        sys.stdout.flush()
+
+
+def _print(text: str) -> None:
+    with named("standard output"):
+        print(text)
+
+
+def _say(text: str) -> None:
+    """Write to standard error; where that cannot be, it is lost, and no work is lost with it."""
+    with suppress(OSError):
+        sys.stderr.write(text)
+        sys.stderr.flush()
 
 
 def _escaped(text: str) -> str:
@@ -151,8 +167,6 @@ def _escaped(text: str) -> str:
 
 def control(code: str) -> None:
     """Send the terminal a code of our own; one that is gone hears nothing."""
-    from contextlib import suppress
-
     with suppress(OSError, ValueError):
         sys.stdout.write(code)
         sys.stdout.flush()

@@ -8,11 +8,12 @@ reads events and sends commands, nothing else.
 from __future__ import annotations
 
 import signal
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from typing import Literal
 
 import anyio
 import anyio.lowlevel
-import msgspec
 from anyio.abc import TaskGroup
 
 from prong.command import (
@@ -38,21 +39,25 @@ from prong.event import (
     TurnStarted,
 )
 from prong.face.ask_in_turn import Questions
-from prong.face.carry import Carrier, Titling
+from prong.face.carry import Carrier
 from prong.face.composer import Composer, KeyAction, LineReader
+from prong.face.control_consent import announce_others, ask_about_others
 from prong.face.edit.buffer import Buffer
 from prong.face.edit.complete import Sources
 from prong.face.edit.external import following
 from prong.face.event_printer import EventPrinter
 from prong.face.handover import Handover, Left, Swapped
-from prong.face.line import stop_signals
+from prong.face.line import describe_forks
 from prong.face.screen import InputLine, InputPrompt, Screen
+from prong.face.side_work import SideWork
+from prong.face.slash import is_leaving, is_slash
 from prong.face.status import describe_status, find_sources
-from prong.face.suggestion import Suggesting
+from prong.face.status_watch import StatusWatch
 from prong.face.task_list import describe_leaving
-from prong.face.terminal import Terminal
+from prong.face.terminal import Terminal, full_hindered
 from prong.face.window_title import window_title
 from prong.session import Session, Subscription
+from prong.system.stop_signal import RESIZED, received, stop_signals
 
 _TICK = 0.25
 """Seconds between two looks at what is being done."""
@@ -64,26 +69,49 @@ _STIRRING = MessageQueued | MessageUnqueued | TurnStarted | TurnFinished
 """After what the row of what is being done is drawn at once."""
 
 
-class _Consent(msgspec.Struct):
-    """A question of this face's own, which the session knows nothing of."""
+class _Consent:
+    """Questions of this face's own, which the session knows nothing of; one at a time."""
 
     key = "consent"
-    settled: anyio.Event
-    given: bool = False
 
-    def settle(self, *, given: bool) -> None:
-        """Answer it."""
-        self.given = given
-        self.settled.set()
+    def __init__(self) -> None:
+        """Nothing is asked."""
+        self.order = anyio.Lock()
+        self._settled: anyio.Event | None = None
+        self._words: frozenset[str] = frozenset()
+        self._given = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something is asked now."""
+        return self._settled is not None
+
+    def take(self, line: str) -> None:
+        """Take a line as the answer to what is asked, if anything is."""
+        if self._settled is not None:
+            self._given = line.strip().lower() in self._words
+            self._settled.set()
+
+    async def wait(self, words: frozenset[str]) -> bool:
+        """Wait for the user's answer, a yes by one of these words; for who has the order."""
+        self._words, self._given, self._settled = words, False, anyio.Event()
+        try:
+            await self._settled.wait()
+            return self._given
+        finally:
+            self._settled = None
 
 
 class Talk:
     """One session on a screen, line by line."""
 
     def __init__(
-        self, session: Session, terminal: Terminal, events: Subscription, *, swaps: bool = False
+        self,
+        session: Session,
+        terminal: Terminal,
+        events: Subscription,
     ) -> None:
-        """Show events as they come; with `swaps`, a key hands the session to another face."""
+        """Show events as they come."""
         self._session = session
         self._screen = Screen()
         keyed = terminal.has_keys and self._screen.erases
@@ -92,18 +120,18 @@ class Talk:
         )
         self._questions = Questions(self._screen, self._input)
         self._transcript = EventPrinter(session, self._screen)
-        self._titling = Titling(session)
-        self._suggesting = Suggesting(session)
+        self._side = SideWork(session)
+        self._status = StatusWatch(session)
         self._ready = anyio.Event()
         self._carrier = Carrier(session, self)
         self._composing = anyio.CancelScope()
         """Ends when another session is to be gone on with."""
         self._armed = 0.0
         """Until when another Ctrl+C leaves."""
-        self._consent: _Consent | None = None
+        self._consent = _Consent()
         self._events = events
-        self._swaps = swaps
-        self._swapped = False
+        self._leaves: Literal["", "session", "face"] = ""
+        """What the user has left; empty if it was the system, or for another session."""
 
     async def run(self, first: str, draft: Buffer, *, taken_over: bool = False) -> Handover:
         """Talk until the user leaves or wants another session or face.
@@ -116,11 +144,15 @@ class Talk:
             self._take_in(envelope)
         if isinstance(self._input, Composer):
             self._input.begin(self._session.records.history.load(), draft)
-        leaves = False
         async with anyio.create_task_group() as group:
             group.start_soon(self._show)
             group.start_soon(self._on_interrupt, group.cancel_scope)
-            group.start_soon(self._titling.run)
+            if isinstance(self._input, Composer):
+                group.start_soon(ask_about_others, self._session, self, self._agree_by_code)
+                self._side.begin(group, self._input.hint)
+            else:
+                group.start_soon(announce_others, self._session, self)
+                self._side.begin(group, None)
             if first:
                 self._screen.line(f"> {first}")
                 await self._take(InputLine(first, ""))
@@ -128,16 +160,17 @@ class Talk:
                 self._carrier.rest(idle=isinstance(await self._session.send(TakeUp()), Refused))
             if isinstance(self._input, Composer):
                 group.start_soon(self._tick)
-                group.start_soon(self._suggesting.run, self._input.hint)
+                group.start_soon(self._status.run, lambda: self._screen.size, self._stand)
                 with self._composing:
                     await self._compose(self._input, group)
             else:
                 await self._read(self._input)
-            leaves = True
+            self._leaves = self._leaves or "session"
             group.cancel_scope.cancel()
         self._screen.hide()
         typed = self._input.end() if isinstance(self._input, Composer) else Buffer()
-        left = Swapped(typed) if self._swapped else Left(asked=leaves)
+        swapped = self._leaves == "face"
+        left = Swapped(typed) if swapped else Left(asked=bool(self._leaves))
         return self._carrier.following or left
 
     def _take_over(self) -> None:
@@ -152,7 +185,16 @@ class Talk:
     def tell(self, lines: list[tuple[str, str]]) -> None:
         """Say lines, each with a style."""
         for text, style in lines:
-            self._screen.line(text, style=style)
+            self._screen.line(text, style=style, words=True)
+
+    def tell_forks(self, ids: tuple[str, ...]) -> None:
+        """Say that forks work; of each end there is a line of its own."""
+        self.tell(describe_forks(ids))
+
+    def tell_wait(self, text: str) -> AbstractContextManager[None]:
+        """Say what is waited for."""
+        self.tell([(text, "dim")])
+        return nullcontext()
 
     async def _read(self, reader: LineReader) -> None:
         """Take one line after the other, each for whatever waits for one at that moment."""
@@ -165,7 +207,7 @@ class Talk:
             except EOFError:
                 self._screen.line("")
                 return
-            if line.text.strip() in {"/quit", "/exit"}:
+            if is_leaving(line.text, answers=bool(line.key)):
                 return
             await self._take(line)
 
@@ -177,11 +219,11 @@ class Talk:
                     return
                 continue
             # A message that will wait is shown as waiting, and written once it is taken in.
-            at_once = bool(act.key) or act.text.startswith(("/", "!"))
+            at_once = bool(act.key) or is_slash(act.text) or act.text.startswith("!")
             echoed = at_once or not self._session.view().busy
             if echoed:
                 self._transcript.echo(act, act.prompt)
-            if act.text.strip() in {"/quit", "/exit"}:
+            if is_leaving(act.text, answers=bool(act.key)):
                 return
             group.start_soon(partial(self._take, act, echoed=echoed))
             # What a line begins is begun before the next key counts.
@@ -205,11 +247,11 @@ class Talk:
                 await self._take_back(composer)
             case "swap" if self._carrier.under_way:
                 self._screen.line("(a command is being carried out; once it has ended)")
-            case "swap" if self._swaps:
-                self._swapped = True
-                return True
+            case "swap" if why := full_hindered():
+                self._screen.line(f"(no full screen: {why})")
             case "swap":
-                self._screen.line("(there is no full screen here; see 'prong --help')")
+                self._leaves = "face"
+                return True
             case _:
                 pass
         return False
@@ -232,6 +274,11 @@ class Talk:
             typed = line.buffer if line is not None else None
             composer.restore(typed or Buffer(outcome.text, len(outcome.text)))
 
+    def _stand(self) -> None:
+        """Draw the user's own status line."""
+        assert isinstance(self._input, Composer)
+        self._input.stand(self._status.rows)
+
     async def _tick(self) -> None:
         """Keep saying what is being done."""
         while True:
@@ -245,7 +292,7 @@ class Talk:
         waiting = tuple(one.text for one in view.queued.values())
         self._input.tell(describe_status(view, self._session.records.now), waiting)
         if isinstance(self._input, LineReader) and (self._questions or not view.busy):
-            self._input.remind()
+            self._input.remind(asked=bool(self._questions))
         self._screen.entitle(window_title(view))
 
     async def _sources(self, text: str) -> Sources:
@@ -255,12 +302,11 @@ class Talk:
     async def _take(self, line: InputLine, *, echoed: bool = True) -> None:
         """Do what a line says: a command, the answer to the question it stands under, a message."""
         self._armed = 0.0
-        if line.text.startswith("/"):
+        if is_slash(line.text):
             self._remember(line)
             await self._carrier.obey(line.text)
         elif line.key == _Consent.key:
-            if self._consent is not None:
-                self._consent.settle(given=line.text.strip().lower() in {"y", "yes"})
+            self._consent.take(line.text)
         elif line.key:
             answer = await self._questions.answer(line)
             if answer is not None and not await self._carrier.carry_out(answer):
@@ -277,7 +323,7 @@ class Talk:
     async def _message(self, line: InputLine, *, echoed: bool) -> None:
         """Say something to the agent; it is written here once, at once or when it is taken in."""
         self._remember(line)
-        self._suggesting.cancel()
+        self._side.suggesting.cancel()
         message = line.buffer.message() if line.buffer is not None else Say(line.text)
         outcome = await self._carrier.say(message)
         waits = isinstance(outcome, Accepted) and outcome.ids
@@ -292,22 +338,30 @@ class Talk:
 
     async def _on_interrupt(self, scope: anyio.CancelScope) -> None:
         """Heed signals: of the system, and of keys where the terminal makes signals of them."""
-        with anyio.open_signal_receiver(*stop_signals(), signal.SIGWINCH) as signals:
+        resized = () if RESIZED is None else (RESIZED,)
+        with received(*stop_signals(), *resized) as signals:
             async for number in signals:
-                if number == signal.SIGWINCH:
+                if number in resized:
                     if isinstance(self._input, Composer):
                         self._input.draw()
                         self._screen.redraw()
                     continue
-                # The terminal is gone or the system ends: leave, so that all is stored.
-                if number != signal.SIGINT or await self._interrupt():
-                    scope.cancel()
+                if number == signal.SIGINT:
+                    if not await self._interrupt():
+                        continue
+                    self._leaves = "session"
+                    if isinstance(self._input, LineReader):
+                        # The terminal has written the key into the line of the prompt.
+                        self._screen.entered()
+                        self._screen.line("")
+                # Else the terminal is gone or the system ends: leave, so that all is stored.
+                scope.cancel()
 
     async def _interrupt(self) -> bool:
         """Stop the turn that runs; without one, ask for once more. Gives whether to leave."""
-        self._titling.cancel()
-        if self._consent is not None:
-            self._consent.settle(given=False)
+        self._side.titling.cancel()
+        if self._consent.is_open:
+            self._consent.take("")
         elif isinstance(await self._session.send(Interrupt()), Accepted):
             self._armed = 0.0
         elif anyio.current_time() < self._armed:
@@ -315,6 +369,7 @@ class Talk:
         else:
             self._armed = anyio.current_time() + _PATIENCE
             self._screen.line(describe_leaving(self._session.view()))
+            self._refresh()
         return False
 
     async def _show(self) -> None:
@@ -323,7 +378,7 @@ class Talk:
 
     def _take_in(self, envelope: Envelope) -> None:
         event = envelope.event
-        self._suggesting.heed(envelope)
+        self._side.heed(envelope)
         match event:
             case PermissionAsked() | QuestionAsked():
                 self._screen.ring()
@@ -334,33 +389,35 @@ class Talk:
                 self._transcript.write(envelope)
         if isinstance(event, TurnFinished) and envelope.agent == MAIN:
             self._carrier.rest(idle=True)
-            if event.why == "done":
-                self._titling.turned()
         if isinstance(event, _STIRRING):
             self._refresh()
         self._ready.set()
 
     async def agree(self, question: str) -> bool:
         """Ask a question of our own."""
-        return await self._ask(InputPrompt(f"{question} [y]es, [n]o: ", _Consent.key))
+        prompt = InputPrompt(f"{question} [y]es, [n]o: ", _Consent.key)
+        return await self._ask(prompt, frozenset({"y", "yes"}))
 
-    async def _ask(self, prompt: InputPrompt) -> bool:
+    async def _agree_by_code(self, question: str, code: str) -> bool:
+        """Ask a question to which nothing but a code agrees: no line meant for another does."""
+        prompt = InputPrompt(f"{question} type {code} to agree: ", _Consent.key)
+        return await self._ask(prompt, frozenset({code}))
+
+    async def _ask(self, prompt: InputPrompt, words: frozenset[str]) -> bool:
         """Ask a question of our own."""
         if isinstance(self._input, LineReader):
             try:
                 line = await self._input.read(prompt)
             except EOFError:
                 return False
-            return line.text.strip().lower() in {"y", "yes"}
-        # What was typed ahead is no answer.
-        while not self._input.untouched():  # noqa: ASYNC110 - nobody tells that a line is empty
-            await anyio.sleep(_TICK)
-        self._consent = consent = _Consent(anyio.Event())
-        self._input.switch(prompt)
-        try:
-            await consent.settled.wait()
-        finally:
-            self._consent = None
-            if self._input.asking == prompt:
-                self._input.switch(InputPrompt())
-        return consent.given
+            return line.text.strip().lower() in words
+        async with self._consent.order:
+            # What was typed ahead is no answer.
+            while not self._input.untouched():  # noqa: ASYNC110 - nobody tells that a line is empty
+                await anyio.sleep(_TICK)
+            self._input.switch(prompt)
+            try:
+                return await self._consent.wait(words)
+            finally:
+                if self._input.asking == prompt:
+                    self._input.switch(InputPrompt())

@@ -9,31 +9,17 @@ import textwrap
 import msgspec
 
 from prong.errors import BadInput
+from prong.face.command_grammar import FORECAST_NUMBERS
 from prong.face.inspect import print_json, say
 from prong.face.output import show
-from prong.session import LIFETIME, BreakEven, Price, Rates, forecast, money
+from prong.session import BreakEven, Price, Rates, forecast, money
 
-_NUMBERS = {
-    "children": "how many",
-    "turns": "requests of each child",
-    "growth": "tokens a turn adds to a prompt",
-    "directive": "tokens of what a fork is told",
-    "dispatch": "tokens of the parent's dispatching reply; 0: forks by hand",
-    "report": "tokens of a child's report",
-    "wakes": "in how many requests the parent takes the reports",
-    "brief": "tokens that a fresh agent must be told",
-    "setup": "tokens of a fresh agent's system text and tools",
-    "explore": "turns that a fresh agent needs to learn what the parent knows",
-}
 _AT_LEAST_ONE = {"children", "turns"}
 
 
-def plan_fork(parser: argparse.ArgumentParser, words: list[str]) -> int:
+def plan_fork(args: argparse.Namespace) -> int:
     """Print the three ways side by side."""
-    parser.description = "Compare a fork, fresh agents with a brief, and working alone."
-    _add_arguments(parser)
-    args = parser.parse_args(words)
-    given = {name: value for name in _NUMBERS if (value := getattr(args, name)) is not None}
+    given = {name: value for name in FORECAST_NUMBERS if (value := getattr(args, name)) is not None}
     given |= {"history": args.history} if args.history is not None else {}
     given.setdefault("children", 3)
     if args.session is None and args.history is None:
@@ -76,26 +62,8 @@ def _rates(text: str) -> tuple[Rates, float | None]:
     return Rates(read=read, write=write), output[0] if output else None
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-m", "--model", help="whose prices count")
-    parser.add_argument("--history", type=int, metavar="N", help="tokens of the parent's prompt")
-    parser.add_argument(
-        "--session", nargs="?", const="", metavar="ID", help="take model and history from there"
-    )
-    for name, what in _NUMBERS.items():
-        parser.add_argument(f"--{name}", type=int, metavar="N", help=what)
-    parser.add_argument(
-        "--rates",
-        metavar="READ,WRITE[,OUTPUT]",
-        help="what they cost in input tokens, in place of the model's",
-    )
-    parser.add_argument("--ttl", choices=tuple(LIFETIME), help="how long cache entries live")
-    parser.add_argument("--cold", action="store_true", help="the history is cached no more")
-    parser.add_argument("--json", action="store_true", help="for programs")
-
-
 def _check(given: dict[str, int]) -> None:
-    for name in ("history", *_NUMBERS):
+    for name in ("history", *FORECAST_NUMBERS):
         low = int(name in _AT_LEAST_ONE)
         if given.get(name, low) < low:
             raise BadInput(f"--{name} must be at least {low}")

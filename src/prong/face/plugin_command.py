@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 
 import msgspec
 
+from prong.face.command_grammar import parser_of
 from prong.face.output import confirm, flat, show, show_json, tell
 from prong.session import (
     PluginRequest,
@@ -22,27 +22,7 @@ from prong.session import (
 
 def run_plugin(words: list[str]) -> int:
     """Run `prong plugin`; gives the exit code, 1 if something was not approved."""
-    parser = argparse.ArgumentParser(
-        prog="prong plugin",
-        description="Plug-ins bring skills, commands, agents, hooks and servers. A SOURCE is a "
-        "folder, an address of git (a branch, tag or commit may follow after #), or owner/name of "
-        "GitHub; it may be a marketplace. What a plug-in would run or widen is shown and asked "
-        "about once.",
-        allow_abbrev=False,
-    )
-    of = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    add = of.add_parser("add", help="add a plug-in, or those NAMEd of a marketplace")
-    add.add_argument("source", metavar="SOURCE")
-    add.add_argument("name", nargs="*", metavar="NAME")
-    listed = of.add_parser("list", help="the plug-ins that were added, or what a SOURCE offers")
-    listed.add_argument("source", nargs="?", metavar="SOURCE")
-    listed.add_argument("--json", action="store_true", help="for programs")
-    of.add_parser("remove", help="remove one").add_argument("name", metavar="NAME")
-    update = of.add_parser("update", help="fetch all anew, or those NAMEd")
-    update.add_argument("name", nargs="*", metavar="NAME")
-    for one in (add, update):
-        one.add_argument("--yes", action="store_true", help="approve what they want, unseen")
-    args = parser.parse_args(words)
+    args = parser_of("plugin").parse_args(words)
     match args.action:
         case "list":
             return _list(args.source, json=args.json)

@@ -35,5 +35,6 @@ class Prose:
     def _draw(self, block: Block, width: int) -> list[Row]:
         rows = draw_block(block.source, width)
         above = [EMPTY] if block.apart and self._begun else []
-        self._begun = True
+        # Some blocks have nothing to show, an empty quotation for one.
+        self._begun = self._begun or bool(rows)
         return [*above, *rows]

@@ -35,6 +35,8 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", ta
     """Whether it did not come to an end by itself; `why` says more."""
     result: str
     """The same as `text`."""
+    errors: tuple[str, ...] = ()
+    """What went wrong, the same as `detail`; none if nothing did."""
     session_id: str
     text: str
     why: str
@@ -42,14 +44,14 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", ta
     turns: int
     """Requests that were made."""
     num_turns: int
-    """The same."""
+    """Those of this run; `turns` has those of the whole session, if it is a resumed one."""
     duration_ms: int
     usage: dict[str, Any]
-    """Tokens by our own names, then by Anthropic's."""
+    """Tokens by our own names, of the session; then by Anthropic's, of this run."""
     cost: float | None
     """In dollars; null when a price is unknown."""
     total_cost_usd: float | None
-    """The same."""
+    """That of this run."""
     structured: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     """The answer as an object, if a JSON schema was given."""
     structured_output: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
@@ -62,10 +64,28 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", ta
     """Where children have left work."""
 
 
+class SpentSoFar(msgspec.Struct, frozen=True):
+    """What a session had come to when a run began: scripts add up what each run tells them."""
+
+    requests: int
+    usage: Usage
+    cost: float | None
+
+    def cost_since(self, cost: float | None) -> float | None:
+        """Give what was added; not known if one of both is not."""
+        return None if cost is None or self.cost is None else cost - self.cost
+
+
+def spent_so_far(session: Session) -> SpentSoFar:
+    """Note what a session has come to."""
+    return SpentSoFar(session.records.requests, session.usage, session.cost)
+
+
 def summarise(
     session: Session,
     turn: Turn,
     *,
+    before: SpentSoFar,
     seconds: float,
     denials: tuple[Denial, ...],
     worktrees: tuple[WorkKept, ...],
@@ -76,16 +96,17 @@ def summarise(
         subtype=_SUBTYPES.get(turn.why, "error_during_execution"),
         is_error=not turn.ok,
         result=turn.text,
+        errors=(turn.detail,) if turn.detail and not turn.ok else (),
         session_id=session.id,
         text=turn.text,
         why=turn.why,
         detail=turn.detail,
         turns=session.records.requests,
-        num_turns=session.records.requests,
+        num_turns=session.records.requests - before.requests,
         duration_ms=round(seconds * 1000),
-        usage=usage_fields(session.usage),
+        usage=usage_fields(session.usage, before.usage),
         cost=session.cost,
-        total_cost_usd=session.cost,
+        total_cost_usd=before.cost_since(session.cost),
         structured=structured,
         structured_output=structured,
         receipts=tuple(as_json(receipt) for receipt in session.receipts()),
@@ -94,17 +115,17 @@ def summarise(
     )
 
 
-def usage_fields(usage: Usage) -> dict[str, Any]:
-    """Count tokens by our own names, and by Anthropic's; what is said twice is the same."""
+def usage_fields(usage: Usage, before: Usage) -> dict[str, Any]:
+    """Count tokens by our own names, and those that came since `before` by Anthropic's."""
     return {
         **msgspec.structs.asdict(usage),
-        "input_tokens": usage.uncached,
-        "output_tokens": usage.output,
-        "cache_read_input_tokens": usage.read,
-        "cache_creation_input_tokens": usage.written,
+        "input_tokens": usage.uncached - before.uncached,
+        "output_tokens": usage.output - before.output,
+        "cache_read_input_tokens": usage.read - before.read,
+        "cache_creation_input_tokens": usage.written - before.written,
         "cache_creation": {
-            "ephemeral_5m_input_tokens": usage.written_5m,
-            "ephemeral_1h_input_tokens": usage.written_1h,
+            "ephemeral_5m_input_tokens": usage.written_5m - before.written_5m,
+            "ephemeral_1h_input_tokens": usage.written_1h - before.written_1h,
         },
-        "server_tool_use": {"web_search_requests": usage.searches},
+        "server_tool_use": {"web_search_requests": usage.searches - before.searches},
     }

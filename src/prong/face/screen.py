@@ -23,7 +23,7 @@ import msgspec
 
 from prong.face.cell import cells
 from prong.face.draw.ansi import styled
-from prong.face.draw.row import Row, crop_left
+from prong.face.draw.row import Row, Span, crop_left, fit, wrap
 from prong.face.edit.arrange import Rows, cut
 from prong.face.edit.buffer import Buffer
 from prong.face.edit.grapheme import clusters
@@ -102,10 +102,10 @@ class Screen:
         later, self._later = self._later, []
         return later
 
-    def line(self, text: str, *, style: str = "") -> None:
-        """Write a line of its own."""
+    def line(self, text: str, *, style: str = "", words: bool = False) -> None:
+        """Write a line of its own; if it is made of `words`, it is broken between them."""
         self.end()
-        self._write(self._styled(_clean(text), style) + "\n")
+        self._write(self._styled(self._laid(text, words=words), style) + "\n")
 
     def reply(self, rows: Sequence[Row], unfinished: str) -> None:
         """Write rows of a reply for good, and show the line of it that is being written."""
@@ -113,12 +113,20 @@ class Screen:
         self.end()
         self._write("".join(f"{self._painted(row)}\n" for row in rows))
 
-    def notice(self, text: str, *, style: str = "") -> None:
+    def notice(self, text: str, *, style: str = "", words: bool = False) -> None:
         """Write a line of its own that need not break into the one that is being written."""
         if self._open:
-            self._later.append(self._styled(_clean(text), style))
+            self._later.append(self._styled(self._laid(text, words=words), style))
         else:
-            self.line(text, style=style)
+            self.line(text, style=style, words=words)
+
+    def _laid(self, text: str, *, words: bool) -> str:
+        """Make a text fit for rows; a terminal would break it wherever a row ends."""
+        clean = _clean(text)
+        if not (words and self.erases):
+            return clean
+        rows = (row for line in clean.split("\n") for row in _between_words(line, self.size[0] - 1))
+        return "\n".join(rows)
 
     def show(self, rows: Rows) -> None:
         """Keep these rows below the text from now on."""
@@ -168,15 +176,15 @@ class Screen:
             self._title = title
             self._out(title_code(title))
 
-    def ask(self, prompt: InputPrompt) -> None:
+    def ask(self, prompt: str) -> None:
         """Write a prompt where no rows can be kept."""
         if self._unfinished:
             self.reply((), "")
         self.end()
-        self._asked = printable(prompt.text)
+        self._asked = printable(prompt)
         self._out(self._asked)
 
-    def ask_again(self, prompt: InputPrompt) -> None:
+    def ask_again(self, prompt: str) -> None:
         """Write a prompt once more, if something was written since: it is no longer the last."""
         if not self._asked and not self._open:
             self.ask(prompt)
@@ -244,7 +252,8 @@ class Screen:
         if not self._unfinished:
             return self._rows
         kept = self._rows
-        return Rows(((self._unfinished, ""), *kept.rows), kept.row + bool(kept.rows), kept.column)
+        rows, row = ((self._unfinished, ""), *kept.rows), kept.row + bool(kept.rows)
+        return Rows(rows, row, kept.column, kept.tail, kept.below)
 
     def _painted(self, row: Row) -> str:
         return styled(row) if self._colour else row.text.rstrip()
@@ -254,6 +263,7 @@ class Screen:
         lines = [self._styled(cut(text, columns - 1), style) for text, style in rows.rows]
         if lines and rows.tail:
             lines[rows.row] += self._styled(rows.tail, "dim")
+        lines += [self._painted(fit(row.spans, columns - 1)) for row in rows.below]
         self._drawn = rows
         right = f"\x1b[{rows.column}C" if rows.column else ""
         return "\r\n".join(lines) + _up(len(lines) - 1 - rows.row) + "\r" + right
@@ -271,6 +281,15 @@ class Screen:
 def _clean(text: str) -> str:
     """Make lines fit for rows; a tab's width depends on where it stands, so it is blanks."""
     return "\n".join(drawable(line) for line in text.replace("\t", "    ").split("\n"))
+
+
+def _between_words(line: str, width: int) -> list[str]:
+    """Break a line between words; what follows is set in, lest it look like a line of its own."""
+    lead = line[: len(line) - len(line.lstrip(" !"))]
+    set_in = Span(" " * (len(lead) - len(lead.lstrip(" ")) + 2))
+    # A mark stands before its first word, however long that is.
+    rows = wrap([Span(line[len(lead) :])], width, first=[Span(lead)], rest=[set_in])
+    return [row.text for row in rows]
 
 
 def _up(rows: int) -> str:

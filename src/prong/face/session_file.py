@@ -6,33 +6,23 @@ import argparse
 import os
 from pathlib import Path
 
-from prong.errors import BadInput, NotPossibleNow
+from prong.errors import BadInput
+from prong.face.command_grammar import parser_of
 from prong.face.export import SUFFIXES, PageFormat, as_page
-from prong.face.inspect import print_json, say, session_argument
+from prong.face.inspect import print_json, say
 from prong.face.output import answer, flat, show
+from prong.face.owned_file import write_numbered, write_owned
 from prong.session import WholeSession, import_session, importable, outlines, whole_session
-
-_FORMATS = ("markdown", "html", "jsonl")
+from prong.system.path_form import real_path
 
 
 def run_session_file(name: str, words: list[str]) -> int:
     """Run one of the commands; gives the exit code."""
     commands = {"show": _show, "export": _export, "import": _import}
-    parser = argparse.ArgumentParser(prog=f"prong {name}", allow_abbrev=False)
-    return commands[name](parser, words)
+    return commands[name](parser_of(name).parse_args(words))
 
 
-def _show(parser: argparse.ArgumentParser, words: list[str]) -> int:
-    parser.description = "Print what was said in a session, whole, or its outline."
-    session_argument(parser)
-    parser.add_argument(
-        "--format",
-        choices=(*_FORMATS, "outline"),
-        default="markdown",
-        help="markdown; html; jsonl, the lines that other programs read; outline, a line for each "
-        "entry as the model sees it",
-    )
-    args = parser.parse_args(words)
+def _show(args: argparse.Namespace) -> int:
     if args.json:
         print_json(outlines(args.session, say))
     elif args.format == "outline":
@@ -43,12 +33,7 @@ def _show(parser: argparse.ArgumentParser, words: list[str]) -> int:
     return 0
 
 
-def _export(parser: argparse.ArgumentParser, words: list[str]) -> int:
-    parser.description = "Write what was said in a session to a file; none is replaced."
-    parser.add_argument("session", nargs="?", help="id, name or journal file; default: the last")
-    parser.add_argument("-o", "--output", metavar="FILE", default="", help="prong-ID.md")
-    parser.add_argument("--format", choices=_FORMATS, help="by the file's name, else markdown")
-    args = parser.parse_args(words)
+def _export(args: argparse.Namespace) -> int:
     whole = whole_session(args.session, say)
     show(f"written to {write_page(whole, Path(), args.output, args.format)}")
     return 0
@@ -59,29 +44,19 @@ def write_page(
 ) -> Path:
     """Write a session to a file below a folder, for its owner alone; gives where it is.
 
-    Raises NotPossibleNow if there is one, or it cannot be written.
+    Raises NotPossibleNow if there is one of that name, or it cannot be written.
     """
-    ending = {"markdown": "md", "html": "html", "jsonl": "jsonl"}[form or "markdown"]
-    path = folder / Path(name or f"prong-{whole.opened.session}.{ending}").expanduser()
+    if not name:
+        ending = {"markdown": "md", "html": "html", "jsonl": "jsonl"}[form or "markdown"]
+        page = as_page(whole, form or "markdown").encode(errors="replace")
+        return write_numbered(folder / f"prong-{whole.opened.session}.{ending}", page)
+    path = folder / Path(name).expanduser()
     page = as_page(whole, form or SUFFIXES.get(path.suffix.lower(), "markdown"))
-    try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(page.encode(errors="replace"))
-    except FileExistsError:
-        raise NotPossibleNow(f"{path} is there already; name another file") from None
-    except OSError as error:
-        raise NotPossibleNow(f"{path} cannot be written ({error.strerror})") from error
+    write_owned(path, page.encode(errors="replace"))
     return path
 
 
-def _import(parser: argparse.ArgumentParser, words: list[str]) -> int:
-    parser.description = (
-        "Take over a session of Claude Code or Codex: what was said and done, not its cache."
-    )
-    parser.add_argument("file", nargs="?", help="its .jsonl file; without one those are listed")
-    parser.add_argument("--name", default="", help="how to call the session here")
-    parser.add_argument("--json", action="store_true", help="for programs")
-    args = parser.parse_args(words)
+def _import(args: argparse.Namespace) -> int:
     if args.file is None:
         return _list_importable(json=args.json)
     if not os.path.isfile(args.file):  # noqa: PTH113 - any word
@@ -97,7 +72,7 @@ def _import(parser: argparse.ArgumentParser, words: list[str]) -> int:
 
 
 def _list_importable(*, json: bool) -> int:
-    found = importable(os.path.realpath("."))
+    found = importable(real_path("."))
     if json:
         print_json(found)
     for one in () if json else found:

@@ -8,7 +8,9 @@ from typing import TypeAlias
 
 import msgspec
 
+from prong import errors
 from prong.command import (
+    Aside,
     Background,
     Branch,
     Clear,
@@ -19,6 +21,7 @@ from prong.command import (
     ManagePlugins,
     MergeBranches,
     Remember,
+    Rename,
     Say,
     SetEffort,
     SetMemory,
@@ -31,6 +34,7 @@ from prong.command import (
 from prong.errors import BadInput
 from prong.face.edit.external import following
 from prong.face.edit.keymap import TOLD
+from prong.foreign_number import whole_number
 from prong.view import View
 
 
@@ -59,15 +63,18 @@ COMMANDS: tuple[Slash, ...] = (
     Slash("plan", "[task]", "plan first: only reading, until you approve a plan"),
     Slash("resume", "[ID]", "list the sessions of this folder, or go on with one", "session"),
     Slash("rewind", "[N]", "list your messages, or go back to before one of them"),
+    Slash("rename", "[NAME]", "name the session; without a name, show the one it has"),
     Slash("branch", "", "go on in a copy of this session; this one stays as it is"),
     Slash("export", "[FILE]", "write what was said to a file: .md, .html or .jsonl"),
     Slash("trace", "[FILE]", "write when agents did what, as a trace for a viewer"),
     Slash("web", "[FILE]", "write the session as a page; 'prong web' shows it live"),
+    Slash("web", "act [CODE|off]", "who may act here from a page: show, let in, send away"),
     Slash("agents", "[name]", "the types of agents, or one with its tools", "type"),
     Slash("fork", "TEXT", "split off a fork that works in the background"),
     Slash("fork", "ONE / TWO", "split off several"),
     Slash("fork", "--worktree TEXT", "the same, each in a working copy and a branch of its own"),
     Slash("fork", "--remote[:NAME] TEXT", "the same, each in a working copy on another machine"),
+    Slash("btw", "QUESTION", "ask beside the conversation, which stays as it is"),
     Slash("tasks", "", "what runs in the background, and what has ended"),
     Slash("todos", "[ID]", "what the agent, or a fork, has on its list", "agent"),
     Slash("report", "ID", "what a fork or agent has reported, all of it", "agent"),
@@ -81,7 +88,8 @@ COMMANDS: tuple[Slash, ...] = (
     Slash("team", "delete [--force]", "remove the team; by force after ending who works"),
     Slash("merge", "[NAME ...]", "bring the work of forks in worktrees into the current branch"),
     Slash("merge", "preview|undo|clean", "show it; take the last one back; remove what is merged"),
-    Slash("background", "", "do not wait for the agent that works now (also Ctrl+B)"),
+    Slash("diff", "[ID]", "what was changed since the last commit, or by a fork", "agent"),
+    Slash("background", "", "do not wait for the agent or command at work (also Ctrl+B)"),
     Slash("receipt", "[ID]", "what forks shared and paid", "agent"),
     Slash("memory", "[on|off]", "notes for later sessions of this project: show, or switch"),
     Slash("memory", "now", "keep now what later sessions should know"),
@@ -94,7 +102,7 @@ COMMANDS: tuple[Slash, ...] = (
     Slash("plugin", "add SOURCE [NAME ...]", "add one of a folder, of git or of a marketplace"),
     Slash("plugin", "remove NAME | update [NAME ...]", "remove one; fetch them anew"),
     Slash("outline", "", "the conversation as the model sees it"),
-    Slash("quit", "", "leave, and stop what runs (also Ctrl+D)"),
+    Slash("quit", "", "leave, and stop what runs (also exit, or Ctrl+D)"),
 )
 """All of them, in the order of help; one that can be used in several ways stands several times."""
 
@@ -123,6 +131,22 @@ def _explained() -> str:
 
 HELP = _explained()
 
+ELSEWHERE = {
+    **dict.fromkeys(("new", "reset"), "clear"),
+    **dict.fromkeys(("compress", "summarize"), "compact"),
+    **dict.fromkeys(("sessions", "continue"), "resume"),
+    "undo": "rewind",
+    **dict.fromkeys(("stats", "tokens"), "usage"),
+    **dict.fromkeys(("bashes", "jobs", "ps"), "tasks"),
+    **dict.fromkeys(("approvals", "allowed-tools"), "permissions"),
+    **dict.fromkeys(("think", "thinking", "reasoning"), "effort"),
+    **dict.fromkeys(("subtask", "spawn", "task"), "fork"),
+    **dict.fromkeys(("save", "share", "transcript"), "export"),
+    **dict.fromkeys(("?", "h", "keys", "commands", "keybindings"), "help"),
+    **dict.fromkeys(("q", "bye"), "quit"),
+}
+"""What other programs call what these do."""
+
 SHOWN = frozenset(
     {
         "help",
@@ -139,7 +163,7 @@ SHOWN = frozenset(
         "web",
     }
     | {"agents", "tasks", "receipt", "permissions", "hooks", "mcp", "outline"}
-    | {"memory", "doctor", "report", "todos"}
+    | {"memory", "doctor", "report", "todos", "diff"}
 )
 """What only shows something."""
 
@@ -183,18 +207,31 @@ def read_slash(line: str, view: View) -> tuple[SlashStep, ...]:
             return _of_session(name, rest)
 
 
+def is_slash(text: str) -> bool:
+    """Whether a line is a command: a path, as terminals write a dropped file, is a message."""
+    return re.match(r"/[^\s/]*(?:\s|$)", text) is not None
+
+
+def is_leaving(text: str, *, answers: bool = False) -> bool:
+    """Whether a line asks to leave: also by the word alone, as in a shell, unless it answers."""
+    word = text.strip()
+    return word in {"/quit", "/exit"} or (not answers and word in {"quit", "exit", ":q"})
+
+
 def nearest(name: str) -> str:
-    """Give the command that a name is nearly that of; empty if none is."""
+    """Give the command that a name of other programs, or a slip, means; empty if none."""
     from difflib import get_close_matches
 
-    known = dict.fromkeys(slash.name for slash in COMMANDS)
-    return next(iter(get_close_matches(name.lower(), known, n=1)), "")
+    if known := ELSEWHERE.get(name.lower()):
+        return known
+    names = dict.fromkeys(slash.name for slash in COMMANDS)
+    return next(iter(get_close_matches(name.lower(), names, n=1)), "")
 
 
 def _rewind(rest: str) -> Branch:
-    if not rest.isdecimal() or not int(rest):
+    if not (number := whole_number(rest)):
         raise BadInput("say which message by its number: /rewind N; /rewind lists them")
-    return Branch(int(rest))
+    return Branch(number)
 
 
 def _of_session(name: str, rest: str) -> tuple[SlashStep, ...]:
@@ -207,6 +244,12 @@ def _of_session(name: str, rest: str) -> tuple[SlashStep, ...]:
             return (Compact(rest),)
         case "background":
             return (Background(),)
+        case "rename":
+            return (Rename(rest),)
+        case "btw":
+            if not rest:
+                raise BadInput("say what you want to know: /btw QUESTION")
+            return (Aside(rest),)
         case "plugin":
             return (_plugin(rest),)
         case _:
@@ -259,6 +302,8 @@ def _merge(rest: str) -> MergeBranches:
             return MergeBranches(action)
         case ["preview", *slugs]:
             return MergeBranches("preview", tuple(slugs))
+        case slugs if any(slug.startswith("-") for slug in slugs):
+            raise BadInput("say /merge [NAME ...], /merge preview [NAME ...], undo or clean")
         case slugs:
             return MergeBranches(slugs=tuple(slugs))
 
@@ -286,8 +331,14 @@ def _memory(rest: str) -> SetMemory:
 def _fork(rest: str) -> Fork:
     word, _, text = rest.partition(" ")
     flag = re.fullmatch(r"--(worktree|remote(?:[:=]\S+)?)", word)
+    if flag is None and re.match(r"--\w", word):
+        close = errors.nearest(word.partition(":")[0], ("--worktree", "--remote"))
+        hint = f"did you mean {close}?" if close else "there are --worktree and --remote[:NAME]."
+        raise BadInput(
+            f"/fork has no option {word}; {hint} '/fork -- TEXT' says it to the fork as it stands"
+        )
     isolation = flag[1].replace("=", ":", 1) if flag else None
-    parts = re.split(r"\s/\s", text if isolation else rest)
+    parts = re.split(r"\s/\s", text if flag or word == "--" else rest)
     directives = tuple(part.strip() for part in parts if part.strip())
     if not directives:
         raise BadInput(

@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Callable, Iterable, Iterator
 
 from prong.errors import NoSuchSession, UnknownName
-from prong.face.command_parser import CommandParser
-from prong.face.inspect import print_json, say, session_argument
+from prong.face.command_grammar import parser_of
+from prong.face.inspect import print_json, say
 from prong.face.line import counted, describe_usage
 from prong.face.output import show
 from prong.session import (
@@ -29,14 +29,13 @@ def run_account(name: str, words: list[str]) -> int:
     from prong.face.explain import run_explain
     from prong.face.plan_fork import plan_fork
 
-    commands: dict[str, Callable[[argparse.ArgumentParser, list[str]], int]] = {
+    commands: dict[str, Callable[[argparse.Namespace], int]] = {
         "cost": _cost,
         "receipt": _receipt,
         "explain": run_explain,
         "plan-fork": plan_fork,
     }
-    parser = CommandParser(prog=f"prong {name}")
-    return commands[name](parser, words)
+    return commands[name](parser_of(name).parse_args(words))
 
 
 def describe_cost(lines: Iterable[CostLine]) -> Iterator[str]:
@@ -59,10 +58,7 @@ def _compared(estimated: float, paid: float | None) -> str:
     return f"estimated {money(estimated)}, measured {money(paid)}{more}"
 
 
-def _cost(parser: argparse.ArgumentParser, words: list[str]) -> int:
-    parser.description = "Say what a session cost: by agent, by fan-out, and in all."
-    session_argument(parser)
-    args = parser.parse_args(words)
+def _cost(args: argparse.Namespace) -> int:
     lines = books_of(args.session, say).lines()
     if args.json:
         print_json(lines)
@@ -72,11 +68,7 @@ def _cost(parser: argparse.ArgumentParser, words: list[str]) -> int:
     return 0
 
 
-def _receipt(parser: argparse.ArgumentParser, words: list[str]) -> int:
-    parser.description = "Show what the forks of a session shared, paid and saved."
-    session_argument(parser)
-    parser.add_argument("task", nargs="?", help="a task's id or an agent's path; default: all")
-    args = parser.parse_args(words)
+def _receipt(args: argparse.Namespace) -> int:
     books, task = _books_and_task(args.session, args.task)
     if task is not None:
         return _one_receipt(books, task, as_data=args.json)

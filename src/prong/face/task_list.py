@@ -141,7 +141,8 @@ def whole_report(view: View, task_id: str) -> list[str]:
     """
     child = view.child(task_id)
     if child is None:
-        raise UnknownName("say whose: /report ID; /tasks lists them")
+        told = f"there is no agent {task_id!r}" if task_id else "say whose: /report ID"
+        raise UnknownName(f"{told}; /tasks lists them")
     if child.result:
         return child.result.splitlines()
     said = [item.text for item in child.transcript if isinstance(item, Replied) and item.text]

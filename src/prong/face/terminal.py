@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import signal
 import sys
 from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager, suppress
@@ -19,12 +18,25 @@ import anyio
 from prong.face.edit.key import KeyDecoder, KeyPress
 from prong.face.line import dumb
 from prong.face.output import control
+from prong.system.console import WHY_NO_KEYS
+from prong.system.stop_signal import suspend_self
 
 _BURST = 65_536
 _MOMENT = 0.05
 """Seconds after which an escape that nothing has followed is the key itself."""
 _ENTER, _LEAVE = "\x1b[?2004h", "\x1b[?2004l"
 """Bracketed paste."""
+_COLUMNS, _LINES = 80, 24
+"""What a full screen needs."""
+
+
+if sys.platform == "win32":
+
+    def _forget_typed() -> None:
+        import msvcrt
+
+        while msvcrt.kbhit():
+            msvcrt.getwch()
 
 
 class Terminal:
@@ -39,8 +51,11 @@ class Terminal:
         self._lent = anyio.Event()
         self._lent.set()
         self._raw = False
+        if sys.platform == "win32":
+            # A console gives no bytes of keys that could be waited for: there lines are read.
+            return
         with suppress(Exception):
-            # No terminal, no termios, no standard input at all: then there are no keys either.
+            # No terminal, no standard input at all: then there are no keys either.
             import termios
 
             if sys.stdin.isatty() and sys.stdout.isatty() and not dumb():
@@ -53,6 +68,8 @@ class Terminal:
 
     def begin(self) -> None:
         """Let keys come one by one, as they are pressed, and pastes as such."""
+        if sys.platform == "win32":
+            return
         import termios
 
         if self._before is None or self._raw:
@@ -80,6 +97,8 @@ class Terminal:
 
     def restore(self) -> None:
         """Make it as it was."""
+        if sys.platform == "win32":
+            return
         import termios
 
         if self._before is None or not self._raw:
@@ -127,6 +146,9 @@ class Terminal:
 
     def forget_typed(self) -> None:
         """Drop what was typed up to now: before a question was seen nothing can be its answer."""
+        if sys.platform == "win32":
+            _forget_typed()
+            return
         with suppress(Exception):
             # As above: where there is no terminal nothing was typed.
             import termios
@@ -149,7 +171,7 @@ class Terminal:
     def suspend(self) -> None:
         """Stop as a job of the shell, and come back when it says so."""
         with self.lend():
-            os.kill(os.getpid(), signal.SIGSTOP)
+            suspend_self()
 
     def _read(self) -> bytes:
         try:
@@ -157,3 +179,24 @@ class Terminal:
         except OSError:
             # The terminal is gone.
             return b""
+
+
+def full_hindered() -> str:
+    """Say why there can be no full screen here; empty if there can."""
+    for stream, name in ((sys.stdin, "input"), (sys.stdout, "output"), (sys.stderr, "error")):
+        if not stream.isatty():
+            remedy = "; ssh -t makes one" if _unasked_by_ssh() else ""
+            return f"standard {name} is no terminal{remedy}"
+    if WHY_NO_KEYS:
+        return WHY_NO_KEYS
+    if dumb():
+        return "TERM is dumb"
+    size = os.get_terminal_size(sys.stderr.fileno())
+    if size.columns < _COLUMNS or size.lines < _LINES:
+        return f"the terminal has {size.columns}x{size.lines}, and 80x24 are needed"
+    return ""
+
+
+def _unasked_by_ssh() -> bool:
+    """Whether ssh was given a command, and so has made no terminal."""
+    return "SSH_CONNECTION" in os.environ and "SSH_TTY" not in os.environ

@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from typing import Literal
 
 from prong.face.output import feed
+from prong.system.process_tree import detached
 
 _SCRIPT = r"""# Puts the terminal back, once Prong is gone without having done so.
 trap '' HUP INT QUIT TERM TSTP TTOU
@@ -58,7 +59,9 @@ class TerminalWatch:
 @contextmanager
 def watched_terminal() -> Generator[TerminalWatch]:
     """Have the terminal put back if this process is ended by force meanwhile."""
-    started = _start() if sys.stdin.isatty() and sys.stdout.isatty() else None
+    # A console of Windows is put back by itself.
+    raw = sys.platform != "win32" and sys.stdin.isatty() and sys.stdout.isatty()
+    started = _start() if raw else None
     if started is None:
         yield TerminalWatch()
         return
@@ -82,7 +85,7 @@ def _start() -> tuple[subprocess.Popen[bytes], int] | None:
             stderr=subprocess.DEVNULL,
             cwd="/",
             env={"PATH": "/usr/bin:/bin"},
-            start_new_session=True,
+            **detached(),
         )
     except OSError:
         os.close(writes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from prong.face.command_parser import CommandParser
+from prong.face.command_grammar import parser_of
 from prong.face.output import printable, show, tell
 from prong.session import AgentType, AgentTypes, TypeReport, agent_types, type_report
 
@@ -16,14 +16,7 @@ _NAME = 24
 
 def run_agents(words: list[str]) -> int:
     """List the types, or show one; gives the exit code."""
-    parser = CommandParser(
-        prog="prong agents",
-        description="List the types of agents, or show one: prompt, model, mode and tools.",
-    )
-    parser.add_argument("action", nargs="?", choices=("list", "show"), default="list")
-    parser.add_argument("name", nargs="?", help="the type to show")
-    parser.add_argument("--agents", metavar="JSON", help="further types, before those of files")
-    parser.add_argument("-C", "--cwd", default=".", metavar="DIR", help="the project folder")
+    parser = parser_of("agents")
     args = parser.parse_args(words)
     if (args.action == "show") != (args.name is not None):
         parser.error("use 'prong agents' or 'prong agents show NAME'")

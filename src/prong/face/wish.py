@@ -8,7 +8,7 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from prong.errors import NotPossibleNow, UnknownName
+from prong.errors import BadInput, UnknownName
 from prong.face.draw.phrase import dollars
 from prong.face.line import describe_usage
 from prong.face.slash import HELP, Show
@@ -16,6 +16,8 @@ from prong.face.task_list import list_tasks, todos_of, whole_report
 from prong.session import Importable, Session, SessionInfo
 
 _WIDE = 70
+_DIFF = 2_000
+"""Lines of a diff that are shown."""
 _LISTED = 30
 """Tools and prompts of a server that are named."""
 
@@ -32,12 +34,16 @@ async def shown(session: Session, wish: Show) -> list[str]:
             return list(describe_cost(await session.records.costs()))
         case "rewind":
             messages = await session.records.messages()
-            told = [f"{one.number:3}  {_short(one.text)}" for one in messages]
+            told = [f"{one.number:3}  {_short(one.title)}" for one in messages]
             return [*told, "/rewind N goes back to before one, in a copy of the session"]
+        case "diff":
+            return await _diff(session, wish.rest)
         case "export":
             return [await _export(session, wish.rest)]
         case "trace":
             return [await _trace(session, wish.rest)]
+        case "web" if wish.rest.split()[:1] == ["act"]:
+            return _acting(session, wish.rest.split()[1:])
         case "web":
             return await _page(session, wish.rest)
         case _:
@@ -47,6 +53,16 @@ async def shown(session: Session, wish: Show) -> list[str]:
 def _short(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _WIDE else f"{line[: _WIDE - 1]}…"
+
+
+async def _diff(session: Session, name: str) -> list[str]:
+    """Show what was changed; of very much only the beginning."""
+    lines = (await session.records.diff(name)).expandtabs(4).split("\n")
+    if lines == [""]:
+        return ["nothing was changed"]
+    left = len(lines) - _DIFF
+    more = [f"… {left:,} more lines; git shows them all"] if left > 0 else []
+    return [*lines[:_DIFF], *more]
 
 
 async def _export(session: Session, name: str) -> str:
@@ -69,7 +85,7 @@ async def _trace(session: Session, name: str) -> str:
     data = await anyio.to_thread.run_sync(
         lambda: msgspec.json.encode(chrome_trace(timeline(events)))
     )
-    return await _written(Path(view.cwd, name or f"trace-{view.session_id}.json"), data)
+    return await _written(view.cwd, name, f"trace-{view.session_id}.json", data)
 
 
 async def _page(session: Session, name: str) -> list[str]:
@@ -84,26 +100,59 @@ async def _page(session: Session, name: str) -> list[str]:
         return standalone(open_feed(view.session_id, told.append), with_text=False)
 
     data = await anyio.to_thread.run_sync(made)
-    written = await _written(Path(view.cwd, name or f"prong-{view.session_id}.html"), data)
+    written = await _written(view.cwd, name, f"prong-{view.session_id}.html", data)
     live = f"'prong web {view.session_id}' in another terminal shows it live, with texts"
     return [*told, f"{written}, texts left out", live]
 
 
-async def _written(path: Path, data: bytes) -> str:
-    """Write a file; one that is there is never replaced."""
+def _acting(session: Session, words: list[str]) -> list[str]:
+    """Do what `/web act` says: let requests come, let one in by its code, or end all of it.
 
-    def write() -> None:
-        with path.expanduser().open("xb") as file:
-            path.expanduser().chmod(0o600)
-            file.write(data)
+    Raises UsageError if there is no such request.
+    """
+    control = session.records.control
+    match words:
+        case []:
+            if control.state == "closed":
+                control.open()
+            return _acting_state(session)
+        case ["off"]:
+            return [f"nobody acts in this session any more ({control.close()} sent away)"]
+        case [code] if code.isdecimal():
+            found = [request for request in control.waiting if request.code == code]
+            if len(found) != 1:
+                many = "several ask" if found else "nobody asks"
+                raise UnknownName(f"{many} with the code {code}; /web act shows who does")
+            found[0].settle(allow=True)
+            return [f"process {found[0].pid} may act in this session"]
+        case _:
+            raise BadInput("say /web act, /web act CODE or /web act off")
 
-    try:
-        await anyio.to_thread.run_sync(write)
-    except FileExistsError:
-        raise NotPossibleNow(f"{path} is there already; name another file") from None
-    except OSError as error:
-        raise NotPossibleNow(f"{path} cannot be written ({error.strerror})") from error
-    return f"written to {path}"
+
+def _acting_state(session: Session) -> list[str]:
+    control = session.records.control
+    if control.fault:
+        return [f"nobody can act in this session: {control.fault}"]
+    asked = "" if control.state == "free" else "; you are asked here before it can do anything"
+    return [
+        *(f"process {one.pid} (code {one.code}) acts here" for one in control.admitted),
+        *(f"process {one.pid} asks, code {one.code}" for one in control.waiting),
+        f"'prong web --allow-actions {session.id}' in another terminal: a page to act from{asked}",
+    ]
+
+
+async def _written(folder: str, name: str, usual: str, data: bytes) -> str:
+    """Write a file; one that is there is never replaced, and only a name that was given refused."""
+    from prong.face.owned_file import write_numbered, write_owned
+
+    def write() -> str:
+        if not name:
+            return f"written to {write_numbered(Path(folder, usual), data)}"
+        path = Path(folder) / Path(name).expanduser()
+        write_owned(path, data)
+        return f"written to {path}"
+
+    return await anyio.to_thread.run_sync(write)
 
 
 def _permissions(session: Session, _: str) -> Iterator[str]:
@@ -166,6 +215,8 @@ def _receipts(session: Session, task_id: str) -> list[str]:
     from prong.session import describe as describe_receipt
 
     found = [r for r in session.receipts() if task_id in {"", r.task_id}]
+    if not found and not task_id:
+        return ["no fork has ended yet: there are no receipts"]
     if not found:
         raise UnknownName("there is no such receipt; /tasks lists what has run")
     return [describe_receipt(receipt) for receipt in found]

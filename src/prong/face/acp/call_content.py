@@ -17,6 +17,7 @@ from prong.face.acp.session_update import (
     call_text,
 )
 from prong.face.output import printable
+from prong.foreign_json import NOT_JSON
 
 _KINDS: dict[str, CallKind] = {
     "Read": "read",
@@ -78,7 +79,7 @@ def read_arguments(arguments: str) -> dict[str, Any]:
     """Read the arguments of a call; empty if they are no object."""
     try:
         read: object = msgspec.json.decode(arguments.encode(errors="replace"))
-    except (msgspec.MsgspecError, RecursionError):
+    except NOT_JSON:
         return {}
     return cast("dict[str, Any]", read) if isinstance(read, dict) else {}
 

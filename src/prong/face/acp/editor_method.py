@@ -51,8 +51,9 @@ from prong.face.acp.rpc import (
     RpcPeer,
     RpcRequest,
 )
-from prong.face.line import stop_signals
 from prong.face.output import tell
+from prong.foreign_json import NOT_JSON
+from prong.foreign_number import whole_number
 from prong.session import (
     Options,
     SessionInfo,
@@ -62,6 +63,8 @@ from prong.session import (
     open_session,
     unknown_servers,
 )
+from prong.system.path_form import is_absolute
+from prong.system.stop_signal import received, stop_signals
 
 _PAGE = 100
 """Sessions of a list that are sent at once."""
@@ -103,7 +106,7 @@ class EditorMethods:
 
     async def end_on_signal(self, work: anyio.CancelScope) -> None:
         """End everything in order when the system asks for it; asked again, at once."""
-        with anyio.open_signal_receiver(*stop_signals()) as signals:
+        with received(*stop_signals()) as signals:
             async for _ in signals:
                 if work.cancel_called:
                     os._exit(130)
@@ -134,7 +137,7 @@ class EditorMethods:
         """Do what was told; what is wrong with it nobody can be answered."""
         try:
             await do(request.params)
-        except (msgspec.MsgspecError, ProngError, RpcFailed) as error:
+        except (*NOT_JSON, ProngError, RpcFailed) as error:
             tell(f"{request.method}: {error}")
 
     def _note_prompt(self, asked: _AskedHere) -> None:
@@ -143,7 +146,7 @@ class EditorMethods:
             return
         try:
             named = msgspec.json.decode(asked.request.params, type=SessionParams)
-        except msgspec.MsgspecError:
+        except NOT_JSON:
             return
         if (editor := self._sessions.get(named.session_id)) is not None:
             asked.editor, asked.prompt = editor, editor.prompted()
@@ -156,7 +159,7 @@ class EditorMethods:
                 await self._peer.respond(request, result)
             except RpcFailed as error:
                 await self._peer.fail(request, error.code, str(error))
-            except msgspec.MsgspecError as error:
+            except NOT_JSON as error:
                 await self._peer.fail(request, INVALID_PARAMS, f"{request.method}: {error}")
             except ProngError as error:
                 await self._peer.fail(request, _code_of(error), str(error))
@@ -359,10 +362,10 @@ class EditorMethods:
     async def _list(self, params: bytes) -> msgspec.Struct:
         wanted = msgspec.json.decode(params, type=ListParams)
         cursor = wanted.cursor or "0"
-        if not cursor.isdecimal():
+        start = whole_number(cursor)
+        if start is None:
             raise RpcFailed(INVALID_PARAMS, f"there is no page {cursor!r}")
-        start = int(cursor)
-        if wanted.cwd is not None and (not wanted.cwd.startswith("/") or "\0" in wanted.cwd):
+        if wanted.cwd is not None and (not is_absolute(wanted.cwd) or "\0" in wanted.cwd):
             raise RpcFailed(INVALID_PARAMS, f"{wanted.cwd!r} is no absolute path of a folder")
         found = list_sessions(everywhere=wanted.cwd is None, cwd=wanted.cwd or ".")
         page = found[start : start + _PAGE]

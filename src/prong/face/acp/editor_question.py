@@ -23,6 +23,7 @@ from prong.face.acp.child_update import call_id_of
 from prong.face.acp.editor_value import EditorAbility, FormGiven, PermissionGiven
 from prong.face.acp.event_update import EventUpdates, open_call
 from prong.face.acp.rpc import RpcFailed, RpcPeer
+from prong.foreign_json import NOT_JSON
 from prong.ids import AgentPath, task_of
 from prong.question import Answer
 from prong.session import Session
@@ -71,7 +72,7 @@ class EditorQuestions:
         """Ask the user a question of our own."""
         try:
             given = await self._chosen(agreement_params(self._session.id, question, call_id))
-        except (RpcFailed, msgspec.MsgspecError):
+        except (RpcFailed, *NOT_JSON):
             return False
         return given.outcome.outcome == "selected" and given.outcome.option_id == "once"
 
@@ -79,7 +80,7 @@ class EditorQuestions:
         with scope:
             try:
                 answer = await self._answered(path, asked)
-            except (RpcFailed, msgspec.MsgspecError) as error:
+            except (RpcFailed, *NOT_JSON) as error:
                 why = f"the editor could not ask the user: {error}"
                 answer = Answer(asked.request_id, allow=False, text=why)
             outcome = await self._session.send(answer)

@@ -10,7 +10,7 @@ while no prompt is open. Commands in the background may run for ever, and hold u
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from itertools import count
 from math import inf
 from typing import Any
@@ -62,7 +62,7 @@ from prong.face.acp.session_update import (
     reply_text,
 )
 from prong.face.carry import Carrier, Titling
-from prong.face.line import describe_end
+from prong.face.line import describe_end, describe_forks
 from prong.ids import AgentPath, task_of
 from prong.session import Session, Turn
 
@@ -372,6 +372,15 @@ class _EditorOutlet:
     def tell(self, lines: list[tuple[str, str]]) -> None:
         """Hold lines until they can be sent."""
         self._lines += [line for line, _ in lines]
+
+    def tell_forks(self, ids: tuple[str, ...]) -> None:
+        """Hold the line that forks work; the editor is told of their ends."""
+        self.tell(describe_forks(ids))
+
+    def tell_wait(self, text: str) -> AbstractContextManager[None]:
+        """Hold the line that says what is waited for."""
+        self.tell([(text, "dim")])
+        return nullcontext()
 
     async def flush(self) -> None:
         """Send the lines that are held."""

@@ -9,6 +9,7 @@ from typing import Any
 from prong.entry import Image, Part, Text
 from prong.errors import BadInput
 from prong.face.acp.editor_value import EditorServerSpec, EmbeddedResource, PromptBlock
+from prong.system.path_form import is_absolute, real_path
 
 _FILE = "file://"
 
@@ -97,6 +98,6 @@ def must_be_folder(path: str) -> str:
 
     Raises BadInput if it is not absolute, or no folder.
     """
-    if not os.path.isabs(path) or not os.path.isdir(path):  # noqa: PTH112, PTH117 - any word
+    if not is_absolute(path) or not os.path.isdir(path):  # noqa: PTH112 - any word
         raise BadInput(f"{path!r} is no folder; an absolute path of one is needed")
-    return os.path.realpath(path)
+    return real_path(path)

@@ -7,7 +7,6 @@ and with them whatever they read from, so that nothing grows without bound.
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from itertools import count
@@ -17,6 +16,9 @@ import anyio
 import msgspec
 
 from prong.face.output import feed, fit_for
+from prong.foreign_json import NOT_JSON
+from prong.system.pipe_end import read_input
+from prong.system.standard_stream import named
 
 PARSE_ERROR, INVALID_REQUEST, UNKNOWN_METHOD = -32700, -32600, -32601
 INVALID_PARAMS, INTERNAL_ERROR, CANCELLED = -32602, -32603, -32800
@@ -112,7 +114,8 @@ class RpcPeer:
             # A file can always be written, and cannot be waited for.
             with suppress(PermissionError):
                 await anyio.wait_writable(self._sink)
-            feed(self._sink, line[start : start + _WRITE])
+            with named("standard output"):
+                feed(self._sink, line[start : start + _WRITE])
 
     def _count(self, change: int) -> None:
         self._unwritten += change
@@ -137,7 +140,7 @@ class RpcPeer:
                 continue
             try:
                 line = msgspec.json.decode(data, type=_RpcLine)
-            except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+            except NOT_JSON as error:
                 await self._refuse(data, error)
                 continue
             if (asked := await self._read(line)) is not None:
@@ -222,7 +225,7 @@ def _found_id(data: bytes) -> RpcId:
     """Give the id of a message that is otherwise not understood."""
     try:
         return msgspec.json.decode(data, type=_RpcName).id
-    except msgspec.MsgspecError:
+    except NOT_JSON:
         return None
 
 
@@ -231,10 +234,8 @@ async def _split(source: int, longest: int) -> AsyncIterator[bytes | None]:
     held = bytearray()
     long = False
     while True:
-        # A file is always ready, and cannot be waited for.
-        with suppress(PermissionError):
-            await anyio.wait_readable(source)
-        data = os.read(source, _CHUNK)
+        with named("standard input"):
+            data = await read_input(source)
         *ends, rest = data.split(b"\n")
         for end in [*ends, rest] if not data else ends:
             line, held = bytes(held + end), bytearray()

@@ -20,6 +20,7 @@ from prong.face.acp.editor_answer import initialized
 from prong.face.acp.editor_value import EditorAbility, InitializeParams
 from prong.face.acp.rpc import INVALID_PARAMS, INVALID_REQUEST, RpcPeer, RpcRequest
 from prong.face.output import tell
+from prong.foreign_json import NOT_JSON
 
 if TYPE_CHECKING:
     from prong.face.acp.editor_method import EditorMethods
@@ -119,7 +120,7 @@ async def _begun(peer: RpcPeer, asked: RpcRequest) -> EditorAbility | None:
         return None
     try:
         params = msgspec.json.decode(asked.params, type=InitializeParams)
-    except msgspec.MsgspecError as error:
+    except NOT_JSON as error:
         await peer.fail(asked, INVALID_PARAMS, str(error))
         return None
     await peer.respond(asked, initialized())

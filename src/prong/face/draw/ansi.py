@@ -18,7 +18,14 @@ def styled(row: Row) -> str:
 
 def _codes(found: Look) -> str:
     codes = [code for name, code in _MARKS.items() if getattr(found, name)]
-    if found.fore:
-        bright, name = found.fore.startswith("bright_"), found.fore.removeprefix("bright_")
-        codes.append(str(_COLOURS.index(name) + (90 if bright else 30)))
+    codes += [_colour(one, ground) for one, ground in ((found.fore, 0), (found.back, 10)) if one]
     return ";".join(codes)
+
+
+def _colour(colour: str, ground: int) -> str:
+    """Give the code of a colour; that of a background is ten higher."""
+    if colour.startswith("#"):
+        red, green, blue = bytes.fromhex(colour[1:])
+        return f"{38 + ground};2;{red};{green};{blue}"
+    bright, name = colour.startswith("bright_"), colour.removeprefix("bright_")
+    return str(_COLOURS.index(name) + (90 if bright else 30) + ground)

@@ -34,6 +34,8 @@ class Picked(msgspec.Struct, frozen=True):
     at: tuple[int, int] = (0, 0)
     """The question and the option that the cursor is on."""
     chosen: frozenset[tuple[int, int]] = frozenset()
+    worded: dict[int, str] = {}
+    """Answers in words of one's own, by the number of their question."""
 
 
 class Dialog(msgspec.Struct, frozen=True):
@@ -155,6 +157,9 @@ def _questions(questions: Sequence[Question], width: int, picked: Picked) -> lis
         rows += wrap([Span(question.question, "strong")], width, first=[_INDENT], rest=[_INDENT])
         for place in range(len(question.options)):
             rows += _choice(question, (number, place), width, picked)
+        if words := picked.worded.get(number):
+            lead = Span("     [x] " if question.multiple else "     (x) ", "bullet")
+            rows += wrap([Span(words, "strong")], width, first=[lead], rest=[Span(" " * 9)])
     return rows
 
 

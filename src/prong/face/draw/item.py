@@ -13,7 +13,7 @@ from prong.face.draw.phrase import dollars
 from prong.face.draw.row import EMPTY, Row, Span, fit, split_lines, wrap
 from prong.face.draw.stack import Drawn, RowSource, Stack
 from prong.face.draw.toolcall import Company, draw_call
-from prong.face.line import counted, describe_end
+from prong.face.line import BROKEN_OFF, counted, describe_end
 from prong.view import (
     Accounted,
     Called,
@@ -127,7 +127,7 @@ def draw_thinking(text: str, setting: Setting) -> list[Row]:
 
 
 def _broken_off(width: int) -> Row:
-    return fit([Span("… broken off; the model does not remember this reply", "dim")], width)
+    return fit([Span(BROKEN_OFF, "dim")], width)
 
 
 def _said(item: Said, setting: Setting) -> list[Row]:
@@ -194,7 +194,9 @@ def _accounted(item: Accounted, setting: Setting) -> list[Row]:
     paid = [receipt.paid for receipt in item.receipts]
     missed = sum(bool(one.miss) for one in paid)
     glyph = "▾" if setting.unfolded else "▸"
-    of = f"fan-out of {len(paid)}" if len(paid) > 1 else paid[0].task_id or "agent"
+    size = max(len(paid), *(one.siblings for one in paid))
+    of = f"fan-out of {size}" if size > 1 else paid[0].task_id or "agent"
+    of += f", {len(paid)} ended" if len(paid) < size else ""
     told = Span(f", {missed} missed !" if missed else "", "bad")
     spans = [Span(f"{glyph} ", "bad" if missed else "good"), Span(of), told, Span(_sums(paid))]
     rows = [fit(spans, setting.width, lead=2)]

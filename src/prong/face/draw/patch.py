@@ -9,7 +9,7 @@ import msgspec
 
 from prong.face.draw.row import Row, Span, chop, crop_left, fit, split_lines
 
-_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@(.*)")
+_HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(.*)")
 _WORD = re.compile(r"\w+|\s+|.")
 _PAIRS = 200
 """Pairs of lines that are compared word by word."""

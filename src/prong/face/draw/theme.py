@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 import msgspec
+from msgspec import convert
 from msgspec.structs import replace
 
 
@@ -191,7 +192,20 @@ def look(theme: Theme, style: str) -> Look:
     return found
 
 
+OWN = "own"
+"""Leads the name of a look of a text itself: `own.bold`, `own.fore.red`, `own.back.#123456`."""
+
+
+def _own(theme: Theme, name: str) -> Look:
+    _, field, *colour = name.split(".")
+    if colour and theme is _SHAPES:
+        return Look()
+    return convert({field: colour[0] if colour else True}, Look)
+
+
 def _one(theme: Theme, name: str) -> Look:
+    if name.startswith(f"{OWN}."):
+        return _own(theme, name)
     while name:
         if name in theme:
             return theme[name]

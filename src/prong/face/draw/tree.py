@@ -149,6 +149,8 @@ def _where(agent: AgentView) -> list[Span]:
     found = [Span(f"{where}: ", "dim")] if where else []
     if agent.line and not agent.ended:
         found.append(Span(f"{agent.line}; ", "asks"))
+    if agent.away:
+        found.append(Span("its work is still there; ", "asks"))
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from prong.face.cell import cells
+from prong.face.draw.row import Row, Span, wrap
 from prong.face.edit.editor import Editor
 from prong.face.edit.grapheme import clusters, shown
 
@@ -20,6 +21,8 @@ class Rows(msgspec.Struct, frozen=True):
     column: int = 0
     tail: str = ""
     """What follows dimly in the row of the cursor."""
+    below: tuple[Row, ...] = ()
+    """Rows with styles of their own that follow."""
 
 
 def lay_out(editor: Editor, prompt: str, columns: int, height: int) -> Rows:
@@ -27,12 +30,13 @@ def lay_out(editor: Editor, prompt: str, columns: int, height: int) -> Rows:
     room = max(8, columns - 1)
     if editor.search is not None:
         return _of_search(editor, room)
-    lead = cut(shown(prompt), room - 4)
+    lead = shown(prompt)
     indent = cells(lead)
     if indent > room // 2:
-        # A long prompt has a row of its own, so that there is room to type.
+        # A long prompt has rows of its own, so that there is room to type.
+        above = [row.text for row in wrap([Span(lead)], room)]
         rows, row, column = _wrap(editor.buffer.text, editor.buffer.cursor, room)
-        rows, row = [lead, *rows], row + 1
+        rows, row = [*above, *rows], row + len(above)
     else:
         rows, row, column = _wrap(editor.buffer.text, editor.buffer.cursor, room - indent)
         blank = " " * indent

@@ -91,7 +91,10 @@ async def copied_picture() -> Image | str:
         )
     why = ""
     for source in sources:
-        found = await _ask(source)
+        try:
+            found = await _ask(source)
+        except TimeoutError:
+            found = f"the clipboard cannot be read: {source.name} gave no answer in {_SECONDS:g} s"
         if isinstance(found, bytes):
             return _picture(found, "the picture in the clipboard")
         why = why or found
@@ -99,7 +102,10 @@ async def copied_picture() -> Image | str:
 
 
 async def _ask(source: _Source) -> bytes | str:
-    """Ask a program; a text says why it gave none, empty if it knows of no picture."""
+    """Ask a program; a text says why it gave none, empty if it knows of no picture.
+
+    Raises TimeoutError if it does not answer.
+    """
     kind = "image/png"
     if source.kinds:
         there = (await _output(source.kinds)).decode("utf-8", "replace").split()
@@ -134,11 +140,17 @@ def _decoded(data: bytes, source: str) -> bytes:
 
 
 async def _output(argv: list[str] | tuple[str, ...]) -> bytes:
-    """Run a program for what it prints; nothing if it fails."""
+    """Run a program for what it prints; nothing if it fails.
+
+    Raises TimeoutError.
+    """
     try:
         with anyio.fail_after(_SECONDS):
             done = await anyio.run_process(argv, stderr=subprocess.DEVNULL, check=False)
-    except (OSError, TimeoutError):
+    except TimeoutError:
+        # An OSError too, but no answer.
+        raise
+    except OSError:
         return b""
     return done.stdout if done.returncode == 0 else b""
 

@@ -18,7 +18,17 @@ from prong.command import Say
 from prong.entry import Image
 from prong.face.cell import cells
 from prong.face.edit import grapheme
-from prong.face.edit.paste import Attached, Folded, Pasted, clean, is_long, label, labels, unfold
+from prong.face.edit.paste import (
+    Attached,
+    Folded,
+    Pasted,
+    clean,
+    is_long,
+    label,
+    labels,
+    missing,
+    unfold,
+)
 
 _STEPS = 500
 """Steps that can be undone."""
@@ -70,9 +80,16 @@ class Buffer(msgspec.Struct, frozen=True):
         text, pictures = unfold(self.text, self.folded)
         return Say(text, pictures)
 
+    @property
+    def missing(self) -> str:
+        """What to say of pictures that are named and not there; empty if all are."""
+        named = missing(self.text, self.folded)
+        return f"sent without its picture, attach it anew: {', '.join(named)}" if named else ""
+
     def cleared(self, text: str = "") -> Buffer:
-        """Begin anew with a text; what was killed stays at hand."""
-        return Buffer(text, len(text), kills=self.kills)
+        """Begin anew with a text; what was killed stays at hand, and what labels stand for."""
+        # A label comes back in what is killed, recalled, searched for or written in an editor.
+        return Buffer(text, len(text), folded=self.folded, kills=self.kills)
 
     # Edits.
 

@@ -1,7 +1,8 @@
 """What a word can become: commands, what belongs to them, and files of the project; pure.
 
 `complete(buffer, sources)` looks at the word before the cursor. A message that begins with a slash
-names a command, whose table says what its arguments are; an `@` anywhere begins a file's path.
+names a command, whose table says what its arguments are; an `@` anywhere begins the path of a file
+or the address of a server's resource.
 """
 
 from __future__ import annotations
@@ -58,6 +59,8 @@ class Sources(msgspec.Struct, frozen=True):
     """What an argument can be, by its kind."""
     files: Sequence[str] = ()
     """Paths below the project's folder."""
+    resources: Sequence[Proposal] = ()
+    """What MCP servers have, as `server:uri`."""
 
 
 def complete(buffer: Buffer, sources: Sources) -> Completion:
@@ -66,7 +69,11 @@ def complete(buffer: Buffer, sources: Sources) -> Completion:
     if found := _AT.search(before):
         start = found.start(1)
         paths = [Proposal(path) for path in find_files(found[1], sources.files)]
-        return Completion(start, buffer.cursor, tuple(paths))
+        served = _ranked(found[1], sources.resources)
+        # Whoever has typed a colon, or the beginning of a server's name, means a resource.
+        first = served and found[1] and served[0].text.lower().startswith(found[1].lower())
+        both = (*served, *paths) if first else (*paths, *served)
+        return _completion(start, buffer.cursor, both)
     if not before.startswith("/") or "\n" in before:
         return Completion(buffer.cursor, buffer.cursor)
     name, blank, rest = before[1:].partition(" ")

@@ -157,12 +157,17 @@ class Editor(msgspec.Struct, frozen=True):
                 step = -1 if action == "up" else 1
                 start = self.chosen if self.chosen >= 0 or step > 0 else 0
                 return replace(self, chosen=(start + step) % count), _NOTHING
-            case "send" if self.chosen >= 0:
-                return self._with(accept(self.buffer, menu, menu.candidates[self.chosen])), _NOTHING
+            case "send" if self.chosen >= 0 or not self._names_one(menu):
+                taken = menu.candidates[max(0, self.chosen)]
+                return self._with(accept(self.buffer, menu, taken)), _NOTHING
             case "send":
                 return replace(self, menu=None).press(KeyPress("enter"), Sources())
             case _:
                 return replace(self, menu=None, chosen=-1), _NOTHING
+
+    def _names_one(self, menu: Completion) -> bool:
+        """Whether the word that stands there is one of the proposals, and not a part of some."""
+        return self.buffer.text[menu.start : menu.end] in {one.text for one in menu.candidates}
 
     def _search(self, search: HistorySearch, key: KeyPress) -> tuple[Editor, str]:
         action = meaning(key.name)

@@ -12,10 +12,14 @@ import re
 
 import msgspec
 
+from prong.foreign_number import whole_number
+
 PASTE = "paste"
 """The name of what was pasted; its text is beside it."""
 TEXT = "text"
 """The name of what is typed as it is."""
+CLICK = "click"
+"""The name of a click on an answer; the letter that stands for it is beside it."""
 
 _PASTE_BEGINS, _PASTE_ENDS = "\x1b[200~", "\x1b[201~"
 _LONGEST_PASTE = 8 * 1024 * 1024
@@ -158,7 +162,8 @@ def _letter(char: str) -> str:
 
 
 def _of_csi(found: re.Match[str]) -> KeyPress | None:
-    numbers = [int(n.partition(":")[0] or 0) for n in found[1].lstrip("?<>=").split(";") if n]
+    parts = [part.partition(":")[0] for part in found[1].lstrip("?<>=").split(";") if part]
+    numbers = [whole_number(part) or 0 for part in parts]
     final = found[3]
     if found[1][:1] in {"?", "<", ">", "="}:
         return None

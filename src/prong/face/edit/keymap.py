@@ -7,31 +7,8 @@ that changes the buffer is in `EDITS`; what the others do is for the face to say
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal, TypeAlias
 
 from prong.face.edit.buffer import Buffer
-
-Deed: TypeAlias = Literal[
-    "send",
-    "complete",
-    "complete_back",
-    "up",
-    "down",
-    "older",
-    "newer",
-    "search",
-    "interrupt",
-    "escape",
-    "leave",
-    "mode",
-    "background",
-    "editor",
-    "redraw",
-    "suspend",
-    "swap",
-    "picture",
-]
-"""What a key does beyond the buffer."""
 
 EDITS: Mapping[str, Callable[[Buffer], Buffer]] = {
     "newline": Buffer.newline,
@@ -140,7 +117,7 @@ TOLD: tuple[tuple[str, str], ...] = (
     ("Ctrl+R", "search in what was said earlier"),
     ("Tab", "complete a /command, what belongs to it, or an @file"),
     ("Ctrl+C", "clear the line, interrupt the turn that runs; twice leaves"),
-    ("Ctrl+B", "do not wait for the agent that works now"),
+    ("Ctrl+B", "do not wait for the agent or command at work"),
     ("Shift+Tab", "the next permission mode"),
     ("Ctrl+V", "attach the picture that was copied to the clipboard"),
     ("Ctrl+G", "write the message in your own editor"),

@@ -28,7 +28,11 @@ PICTURES = {
 }
 """The endings of files that are taken for pictures, with their types."""
 
-_LABEL = re.compile(r"\[(?:pasted|image) [^\[\]\n]* #(\d+)\]")
+_ESCAPE = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, cursor movement
+    r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)"  # titles, links
+)
+_LABEL = re.compile(r"\[(pasted|image) ([^\[\]\n]*) #(\d{1,4})\]")
 
 
 class Pasted(msgspec.Struct, frozen=True):
@@ -48,8 +52,8 @@ Folded: TypeAlias = Pasted | Attached
 
 
 def clean(text: str) -> str:
-    """Make line breaks those of a text and take out control characters; tabs stay."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    """Make line breaks those of a text and take out escapes and control characters; tabs stay."""
+    text = _ESCAPE.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
     return "".join(c for c in text if c in "\n\t" or c.isprintable() or c in "\u200d\ufe0f")
 
 
@@ -78,9 +82,16 @@ def labels(text: str, folded: Sequence[Folded]) -> Iterator[tuple[int, int, Fold
     if not folded:
         return
     for found in _LABEL.finditer(text):
-        number = int(found[1])
+        number = int(found[3])
         if 0 < number <= len(folded) and found[0] == label(folded[number - 1], number):
             yield found.start(), found.end(), folded[number - 1]
+
+
+def missing(text: str, folded: Sequence[Folded]) -> tuple[str, ...]:
+    """Name the pictures that a text speaks of and that are not there."""
+    held = {start for start, _, _ in labels(text, folded)}
+    found = (one for one in _LABEL.finditer(text) if one.start() not in held)
+    return tuple(one[0] for one in found if one[1] == "image")
 
 
 def unfold(text: str, folded: Sequence[Folded]) -> tuple[str, tuple[Image, ...]]:
@@ -97,6 +108,21 @@ def unfold(text: str, folded: Sequence[Folded]) -> tuple[str, tuple[Image, ...]]
             pictures.append(piece.part)
         at = end
     return "".join([*pieces, text[at:]]), tuple(pictures)
+
+
+def refold(text: str, pictures: Sequence[Image]) -> tuple[Folded, ...]:
+    """Find what the labels of pictures stood for in a message that was sent.
+
+    Gives nothing if there are not as many labels as pictures, so that nobody can tell.
+    """
+    named = [one for one in _LABEL.finditer(text) if one[1] == "image" and int(one[3])]
+    if not named or len(named) != len(pictures):
+        return ()
+    # The other numbers were pastes, which stand in the text by now.
+    held: list[Folded] = [Pasted("")] * max(int(one[3]) for one in named)
+    for found, picture in zip(named, pictures, strict=True):
+        held[int(found[3]) - 1] = Attached(found[2], picture)
+    return tuple(held)
 
 
 def picture_path(text: str) -> str | None:

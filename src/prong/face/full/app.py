@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import signal
 import sys
 import time
 
@@ -14,16 +12,17 @@ from textual import events
 from textual.app import App, ComposeResult
 from textual.geometry import Offset, Region
 
+from prong.errors import NotPossibleNow
 from prong.event import MAIN, PermissionAsked
 from prong.face.draw.header import draw_header
-from prong.face.draw.placement import BESIDE, Placement, arrange, aspect_of
+from prong.face.draw.placement import Placement, arrange, aspect_of, stand_beside
 from prong.face.draw.row import EMPTY, Row, Span
 from prong.face.draw.theme import ThemeName
 from prong.face.draw.todo_list import TODOS, draw_todos
 from prong.face.draw.tree import draw_fan, draw_tree
 from prong.face.edit.editor import Editor
 from prong.face.edit.external import edit
-from prong.face.edit.key import PASTE, KeyPress
+from prong.face.edit.key import CLICK, PASTE, KeyPress
 from prong.face.full.board import Board, Page
 from prong.face.full.clipboard import copy
 from prong.face.full.control import Control, ScreenAction
@@ -32,8 +31,10 @@ from prong.face.full.looking import lines_of
 from prong.face.full.paint import Painter
 from prong.face.full.press import pressed
 from prong.face.handover import Handover, Left, Swapped
+from prong.face.status_watch import StatusWatch
 from prong.face.window_title import title_code, window_title
 from prong.session import Session
+from prong.system.stop_signal import leave_jobs_alone, suspend_self
 from prong.view import View
 
 _FRAME = 0.05
@@ -115,6 +116,7 @@ class Full(App[Handover]):
         self._titled = ""
         self._began = math.inf
         """When it was there; keys that come before, or with it, were pressed before."""
+        self._status = StatusWatch(session)
         painter = Painter(theme)
         self._header = Board(painter, "header")
         self._page = Page(painter, "conversation")
@@ -138,11 +140,15 @@ class Full(App[Handover]):
         self._began = time.monotonic()
         # Textual takes the terminal again at any SIGCONT, also one that comes with a hang-up or
         # when another face has it; stopping as a job is done here.
-        for number in (signal.SIGTSTP, signal.SIGCONT):
-            signal.signal(number, signal.SIG_DFL)
+        leave_jobs_alone()
         self.set_interval(1.0, self._control.stir)
         self.run_worker(self._paint(), exit_on_error=True)
+        self.run_worker(self._watch(), exit_on_error=True)
         self._control.begin(self._first, taken_over=self._taken_over)
+
+    async def _watch(self) -> None:
+        """Keep the user's own status line as it should be."""
+        await self._status.run(lambda: (self.size.width, self.size.height), self._control.stir)
 
     async def on_event(self, event: events.Event) -> None:
         """Take keys and pastes before anything else can."""
@@ -171,7 +177,7 @@ class Full(App[Handover]):
                 self.exit(Swapped(self._control.line.editor.buffer))
             case "suspend":
                 with self.suspend():
-                    os.kill(os.getpid(), signal.SIGSTOP)
+                    suspend_self()
             case "redraw":
                 self.refresh(layout=True)
             case "editor":
@@ -183,21 +189,30 @@ class Full(App[Handover]):
 
     async def _edit_message(self) -> None:
         line = self._control.line
-        with self.suspend():
-            text = await edit(line.editor.buffer.message().text, "message.md")
-        if text is None:
-            told = "nothing was taken over: set EDITOR, or the editor gave no text"
-            self._control.tell([(told, "bad")])
-        else:
+        text = await self._edited(line.editor.buffer.message().text, "message.md")
+        if isinstance(text, str):
             line.retype(text)
+        else:
+            self._control.tell([(f"the message is as it was: {text}", "bad")])
 
     async def _edit_plan(self) -> None:
         view = self._control.asking.asked
         assert view is not None
         assert isinstance(view.asked, PermissionAsked)
+        text = await self._edited(view.asked.plan, "plan.md")
+        if isinstance(text, str):
+            await self._control.approve_as(view.asked.request_id, text)
+        else:
+            self._control.tell([(f"the plan is as it was: {text}", "bad")])
+
+    async def _edited(self, text: str, name: str) -> str | NotPossibleNow:
+        """Lend the terminal to the user's editor; gives what it left, or why there is nothing."""
         with self.suspend():
-            text = await edit(view.asked.plan)
-        await self._control.approve_as(view.asked.request_id, text)
+            # Textual does not take the terminal back if something is raised in between.
+            try:
+                return await edit(text, name)
+            except NotPossibleNow as error:
+                return error
 
     async def _copy(self) -> None:
         """Copy what is selected, and say which way."""
@@ -224,7 +239,11 @@ class Full(App[Handover]):
             self._control.looking.select(event.row.key, view)
             self._control.looking.enter("agents", view)
         elif event.board is self._foot and (key := self._control.asking.key_of(event.row)):
-            self.post_message(events.Key(key, key))
+            self.call_later(self._choose, KeyPress(CLICK, key), event.time)
+        self._draw()
+
+    async def _choose(self, key: KeyPress, at: float) -> None:
+        await self._do(await self._control.press(key, at))
         self._draw()
 
     def on_board_rolled(self, event: Board.Rolled) -> None:
@@ -264,8 +283,9 @@ class Full(App[Handover]):
         if self._control.asking.see(self._control.questions(view), time.monotonic()):
             self.bell()
         self._entitle(view)
-        foot = self._draw_foot(view, now)
-        layout = arrange(columns, lines, count=len(lines_of(view)), below=len(foot.rows))
+        count = len(lines_of(view))
+        foot = self._draw_foot(view, now, count)
+        layout = arrange(columns, lines, count=count, below=len(foot.rows))
         self._place(layout, columns, lines, len(foot.rows))
         path = self._control.looking.reader.path
         self._header.put([draw_header(view, columns, now=now, path=path)])
@@ -274,7 +294,7 @@ class Full(App[Handover]):
         self._page.turn(*self._control.looking.reader.show(view, width, height, now))
         if below != self._control.looking.reader.below:
             # Of as many rows, one says how much is out of sight now.
-            foot = self._draw_foot(view, now)
+            foot = self._draw_foot(view, now, count)
         self._agents.put(self._draw_agents(view, layout, now))
         self._foot.put(foot.rows, foot.caret)
         self.cursor_position = Offset(foot.caret[1], lines - len(foot.rows) + foot.caret[0])
@@ -286,7 +306,7 @@ class Full(App[Handover]):
             self._titled = title
             self._driver.write(title_code(title))
 
-    def _draw_foot(self, view: View, now: float) -> Foot:
+    def _draw_foot(self, view: View, now: float, count: int) -> Foot:
         columns, lines = self.size
         control = self._control
         zone = control.looking.zone
@@ -298,9 +318,10 @@ class Full(App[Handover]):
             above, seen = draw_panel(control.panel, columns, max(6, lines // 2), asked=asked)
             control.keep_panel(seen)
         elif control.asking.asked is not None:
-            armed = control.line.editor.is_empty or control.line.target.answers is not None
-            above = control.asking.draw(columns, min(room - 3, max(6, lines // 2)), armed=armed)
-        todos = () if columns >= BESIDE else self._draw_todos(view, columns, _listed(lines))
+            height = min(room - 3, max(6, lines // 2))
+            above = control.asking.draw(columns, height, control.line.way_out)
+        aside = stand_beside(columns, count)
+        todos = () if aside else self._draw_todos(view, columns, _listed(lines))
         prompt = control.line.target.prompt
         if prompt == "> " and control.looking.reader.path != MAIN:
             prompt = "to main> "
@@ -308,8 +329,9 @@ class Full(App[Handover]):
             editor=control.line.editor,
             prompt=prompt,
             above=above,
-            notes=tuple(control.notes),
+            notes=control.notes.shown(view),
             todos=todos,
+            status=self._status.rows,
             keys=keys,
             below=control.looking.reader.below,
         )

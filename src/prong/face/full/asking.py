@@ -7,6 +7,7 @@ screen for a while, and no key came in that while. Until then keys go into the l
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import TypeAlias
 
 import anyio
@@ -19,12 +20,13 @@ from prong.face.draw.dialog import Dialog, Option, Picked, draw_question
 from prong.face.draw.row import Row, Span, fit
 from prong.face.draw.stack import RowSource
 from prong.face.edit.key import TEXT, KeyPress
+from prong.foreign_number import whole_number
 from prong.ids import RequestId
 from prong.question import Answer, Question
 from prong.view import AskedView
 
-CONSENT = RequestId("consent")
-"""The id of a question of the face's own."""
+_OWN = "consent-"
+"""How the ids of questions of the face's own begin; each has another."""
 _YES_NO = (Option("y", "yes"), Option("n", "no"))
 _DIGITS = 9
 """Choices that have a key of their own."""
@@ -52,10 +54,9 @@ class Rewriting(msgspec.Struct, frozen=True):
 DialogAnswer: TypeAlias = Answer | Wording | Rewriting
 
 
-def consent_to(question: str) -> AskedView:
-    """Put a question of the face's own."""
-    asked = PermissionAsked(request_id=CONSENT, call_id=CallId(""), tool="", title=question, why="")
-    return AskedView(MAIN, asked, 0.0)
+def is_own(request_id: str) -> bool:
+    """Whether a question is the face's own."""
+    return request_id.startswith(_OWN)
 
 
 class OwnQuestion:
@@ -64,6 +65,7 @@ class OwnQuestion:
     def __init__(self) -> None:
         """Nothing is asked."""
         self._order = anyio.Lock()
+        self._numbers = count(1)
         self._settled = anyio.Event()
         self._given = False
         self.asked: tuple[AskedView, ...] = ()
@@ -73,7 +75,7 @@ class OwnQuestion:
         """Wait for the user's answer; `stir` has the question drawn, and taken away."""
         async with self._order:
             self._given, self._settled = False, anyio.Event()
-            self.asked = (consent_to(question),)
+            self.asked = (_consent_to(question, next(self._numbers)),)
             stir()
             try:
                 await self._settled.wait()
@@ -82,10 +84,26 @@ class OwnQuestion:
                 stir()
             return self._given
 
-    def settle(self, *, given: bool) -> None:
-        """Answer what is asked."""
+    def take(self, answer: Answer) -> None:
+        """Take the answer to what is asked; one to a question before it answers nothing."""
+        if any(one.asked.request_id == answer.request_id for one in self.asked):
+            self._settle(given=answer.allow)
+
+    def refuse(self) -> None:
+        """Answer what is asked, if anything is, with no."""
+        if self.asked:
+            self._settle(given=False)
+
+    def _settle(self, *, given: bool) -> None:
         self._given = given
         self._settled.set()
+
+
+def _consent_to(question: str, number: int) -> AskedView:
+    asked = PermissionAsked(
+        request_id=RequestId(f"{_OWN}{number}"), call_id=CallId(""), tool="", title=question, why=""
+    )
+    return AskedView(MAIN, asked, 0.0)
 
 
 class Asking:
@@ -146,6 +164,21 @@ class Asking:
             return self._choose(asked, key)
         return _permit(asked, key)
 
+    def word(self, wording: Wording, text: str) -> Answer | None:
+        """Take an answer in words; gives all of it, None as long as more questions are put with it.
+
+        They answer the question that the cursor is on, beside what is marked if it may be several.
+        """
+        asked = None if self.asked is None else self.asked.asked
+        if not isinstance(asked, QuestionAsked) or asked.request_id != wording.request_id:
+            return Answer(wording.request_id, allow=not wording.refuses, text=text)
+        number, _ = self._picked.at
+        # The lines of an answer are those of its questions.
+        words = text if len(asked.questions) == 1 else " ".join(text.split())
+        self._picked = replace(self._picked, worded={**self._picked.worded, number: words})
+        self._followed = True
+        return self._go_on(asked)
+
     def takes(self, key: KeyPress) -> bool:
         """Whether a key means something to the question, and not to the line."""
         if self.asked is None:
@@ -164,17 +197,20 @@ class Asking:
         here = question == str(self._picked.at[0]) and int(place) < _DIGITS
         return str(int(place) + 1) if here else ""
 
-    def draw(self, width: int, height: int, *, armed: bool) -> list[Row]:
-        """Draw the question in so many lines; what can be answered is always in sight."""
+    def draw(self, width: int, height: int, way_out: str = "") -> list[Row]:
+        """Draw the question in so many lines; what can be answered is always in sight.
+
+        If something else was begun before, it says how to be done with that.
+        """
         if self.asked is None:
             return []
-        own = _YES_NO if self.asked.asked.request_id == CONSENT else ()
+        own = _YES_NO if is_own(self.asked.asked.request_id) else ()
         dialog = draw_question(
             self.asked, width, waiting=self.waiting, options=own, picked=self._picked
         )
         rows = self._windowed(dialog, width, height)
-        if not armed:
-            told = "   your line first: send it, or clear it with Ctrl+C; then this can be answered"
+        if way_out:
+            told = f"   your line first: send it, or {way_out}; then this can be answered"
             rows.append(fit([Span(told, "dim")], width))
         return rows
 
@@ -216,8 +252,8 @@ class Asking:
             return self._next(asked, question)
         if key.name != TEXT:
             return None
-        if key.text.isdecimal() and 0 < int(key.text) <= count:
-            self._picked = replace(self._picked, at=(number, int(key.text) - 1))
+        if 0 < (chosen := whole_number(key.text) or 0) <= count:
+            self._picked = replace(self._picked, at=(number, chosen - 1))
             return self._mark() if question.multiple else self._next(asked, question)
         if key.text == " ":
             return self._mark() if question.multiple else None
@@ -226,30 +262,36 @@ class Asking:
     def _mark(self) -> None:
         self._picked = replace(self._picked, chosen=self._picked.chosen ^ {self._picked.at})
 
-    def _next(self, asked: QuestionAsked, question: Question) -> DialogAnswer | None:
+    def _next(self, asked: QuestionAsked, question: Question) -> Answer | None:
         """Take the choice, and go on to the next question or answer all of them."""
         number, _ = self._picked.at
         chosen = self._picked.chosen
         if not question.multiple or not any(one[0] == number for one in chosen):
             kept = {one for one in chosen if one[0] != number}
             chosen = frozenset(kept | {self._picked.at})
-        if number + 1 < len(asked.questions):
-            self._picked = Picked((number + 1, 0), chosen)
-            return None
         self._picked = replace(self._picked, chosen=chosen)
-        lines = [_answered(one, at, chosen) for at, one in enumerate(asked.questions)]
+        return self._go_on(asked)
+
+    def _go_on(self, asked: QuestionAsked) -> Answer | None:
+        """Go on to the next question; after the last, answer all of them."""
+        number, _ = self._picked.at
+        if number + 1 < len(asked.questions):
+            self._picked = replace(self._picked, at=(number + 1, 0))
+            return None
+        lines = [_answered(one, at, self._picked) for at, one in enumerate(asked.questions)]
         return Answer(asked.request_id, text="\n".join(lines))
 
 
-def _answered(question: Question, number: int, chosen: frozenset[tuple[int, int]]) -> str:
-    places = sorted(place for at, place in chosen if at == number)
-    return ", ".join(question.options[place].label for place in places)
+def _answered(question: Question, number: int, picked: Picked) -> str:
+    places = sorted(place for at, place in picked.chosen if at == number)
+    labels = [question.options[place].label for place in places]
+    return ", ".join([*labels, *filter(None, [picked.worded.get(number)])])
 
 
 def _options(asked: PermissionAsked) -> Sequence[Option]:
     from prong.face.draw.dialog import options_of
 
-    return _YES_NO if asked.request_id == CONSENT else options_of(asked)
+    return _YES_NO if is_own(asked.request_id) else options_of(asked)
 
 
 def _permit(asked: PermissionAsked, key: KeyPress) -> DialogAnswer | None:
@@ -266,8 +308,8 @@ def _permit(asked: PermissionAsked, key: KeyPress) -> DialogAnswer | None:
             return Answer(asked.request_id, remember="project")
         case "e":
             return Rewriting(asked.request_id, asked.plan)
-        case _ if asked.request_id == CONSENT:
-            return Answer(CONSENT, allow=False)
+        case _ if is_own(asked.request_id):
+            return Answer(asked.request_id, allow=False)
         case _:
             prompt = "what to change> " if asked.plan else "why not (Enter for no reason)> "
             return Wording(asked.request_id, prompt, refuses=True)

@@ -5,7 +5,8 @@ Nothing of Textual is known here. What only the screen can do comes back as a wo
 
 from __future__ import annotations
 
-from collections import deque
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Literal, TypeAlias
 
 import anyio
@@ -27,34 +28,38 @@ from prong.command import (
 from prong.event import (
     MAIN,
     CacheMissed,
+    CommandTaken,
+    ControlChanged,
     Envelope,
     MemoryKept,
     TurnFinished,
     Warned,
     WorkKept,
 )
-from prong.face.carry import Carrier, Titling
+from prong.face.carry import Carrier
+from prong.face.control_consent import ask_about_others
 from prong.face.edit.buffer import Buffer
 from prong.face.edit.editor import Editor
 from prong.face.edit.external import following
-from prong.face.edit.key import PASTE, TEXT, KeyPress
+from prong.face.edit.key import CLICK, PASTE, TEXT, KeyPress
 from prong.face.edit.keymap import TWICE, meaning
 from prong.face.edit.paste import picture_path
 from prong.face.edit.recall import Recall
 from prong.face.full.asking import (
-    CONSENT,
     Asking,
-    DialogAnswer,
     OwnQuestion,
     Rewriting,
     Wording,
+    is_own,
 )
 from prong.face.full.foot import Panel
+from prong.face.full.foot_note import FootNotes
 from prong.face.full.looking import Addressed, Glance, Looking, Preferred, Wanted
-from prong.face.full.typed_line import MAIN_AGENT, Addressee, TypedLine
+from prong.face.full.typed_line import TypedLine
 from prong.face.handover import Following
 from prong.face.line import describe, describe_end
-from prong.face.suggestion import Suggesting
+from prong.face.side_work import SideWork
+from prong.face.slash import is_leaving, is_slash
 from prong.face.task_list import describe_leaving, list_todos
 from prong.face.wish import describe_importable, describe_session
 from prong.question import Answer
@@ -63,7 +68,6 @@ from prong.view import AskedView, View
 
 _PATIENCE = 5.0
 """Seconds in which a second Ctrl+C leaves."""
-_HELD = 40
 _LEAP = 8
 _LISTED = 50
 _SHORT = 4
@@ -76,7 +80,7 @@ ScreenAction: TypeAlias = Literal[
 
 _TYPING = frozenset({TEXT, PASTE, "enter", "backspace"})
 """Keys by which one sees that somebody is at something else than a question."""
-_NOTED = Warned | MemoryKept | WorkKept | CacheMissed
+_NOTED = Warned | MemoryKept | WorkKept | CacheMissed | ControlChanged | CommandTaken
 
 
 class Control:
@@ -96,8 +100,7 @@ class Control:
         self._events = events
         self._group = group
         self._carrier = Carrier(session, self)
-        self._titling = Titling(session)
-        self._suggesting = Suggesting(session)
+        self._side = SideWork(session)
         self._consent = OwnQuestion()
         self._leaves_until = 0.0
         """Until when another Ctrl+C leaves."""
@@ -107,7 +110,7 @@ class Control:
         self.looking = Looking()
         self.asking = Asking(quiet)
         self.panel: Panel | None = None
-        self.notes: deque[tuple[str, str]] = deque(maxlen=_HELD)
+        self.notes = FootNotes()
         self._stirred = anyio.Event()
         """Set when something has changed that is drawn."""
 
@@ -127,15 +130,15 @@ class Control:
 
     def begin(self, first: str, *, taken_over: bool) -> None:
         """Say the first words, or take up what was left; listen from now on."""
-        self._group.start_soon(self.follow)
-        self._group.start_soon(self._titling.run)
-        self._group.start_soon(self._suggesting.run, self._hint)
+        self._group.start_soon(self._follow)
+        self._group.start_soon(ask_about_others, self._session, self, self._agree_seen)
+        self._side.begin(self._group, self._hint)
         if first:
             self._start(Say(first))
         elif not taken_over:
             self._group.start_soon(self._session.send, TakeUp())
 
-    async def follow(self) -> None:
+    async def _follow(self) -> None:
         """Listen to the session as long as it talks."""
         async for envelope in self._events:
             self._take_in(envelope)
@@ -143,16 +146,15 @@ class Control:
 
     def _take_in(self, envelope: Envelope) -> None:
         event = envelope.event
-        self._suggesting.heed(envelope)
+        self._side.heed(envelope)
         if isinstance(event, _NOTED):
             badge = "" if envelope.agent == MAIN else f"[{envelope.agent}] "
-            self.notes += [(badge + text, style) for text, style in describe(event)]
+            self.notes.add(*((badge + text, style) for text, style in describe(event)))
         elif isinstance(event, TurnFinished) and envelope.agent == MAIN:
-            if event.why == "done":
-                self._titling.turned()
-            elif self.looking.reader.path != MAIN:
+            elsewhere = self.looking.reader.path != MAIN
+            if elsewhere and event.why != "done":
                 # Else it stands in the conversation.
-                self.notes.append((describe_end(event.why, event.detail), "bad"))
+                self.notes.add((describe_end(event.why, event.detail), "bad"))
 
     # What the carrier says and asks.
 
@@ -160,9 +162,24 @@ class Control:
         """Say lines: a few in passing, more in a panel."""
         split = [(line, style) for text, style in lines for line in text.split("\n")]
         if len(split) > _SHORT:
-            self.panel = Panel(tuple(split))
+            # What comes while somebody types, or was long waited for, is not typed away unseen.
+            stays = self.notes.is_waiting or not self.line.editor.is_empty
+            self.panel = Panel(tuple(split), stays=stays)
         else:
-            self.notes += split
+            self.notes.add(*split)
+        self.stir()
+
+    def tell_forks(self, ids: tuple[str, ...]) -> None:
+        """Say that forks work, each until it has ended."""
+        self.notes.add_forks(ids)
+        self.stir()
+
+    @contextmanager
+    def tell_wait(self, text: str) -> Generator[None]:
+        """Say what is waited for, until it has come."""
+        with self.notes.wait(text):
+            self.stir()
+            yield
         self.stir()
 
     def show_todos(self) -> None:
@@ -172,6 +189,11 @@ class Control:
         self.panel = Panel(tuple((line, "") for line in lines))
         self.stir()
 
+    async def _agree_seen(self, question: str, code: str) -> bool:
+        """Ask a question that names a code; a key counts once that has been on the screen."""
+        del code
+        return await self.agree(question)
+
     async def agree(self, question: str) -> bool:
         """Ask a question of the face's own."""
         return await self._consent.ask(question, self.stir)
@@ -180,10 +202,9 @@ class Control:
         """Give what waits for an answer."""
         return [*self._consent.asked, *view.questions.values()]
 
-    def armed(self, at: float) -> bool:
+    def _armed(self, at: float) -> bool:
         """Whether a key pressed at a time would answer the question on the screen."""
-        free = self.line.editor.is_empty and self.line.target.answers is None
-        return free and self.panel is None and self.asking.armed(at)
+        return self.line.is_free and self.panel is None and self.asking.armed(at)
 
     @property
     def in_front(self) -> bool:
@@ -205,7 +226,10 @@ class Control:
 
     async def press(self, key: KeyPress, at: float) -> ScreenAction:
         """Take a key that was pressed at a time; gives what is left for the screen to do."""
-        armed = self.armed(at)
+        armed = self._armed(at)
+        if key.name == CLICK:
+            # As long as a key would not answer, it means nothing.
+            return await self._answer(KeyPress(TEXT, key.text)) if armed else ""
         if key.name in _TYPING:
             self.asking.note_typing(at)
         self.stir()
@@ -221,9 +245,7 @@ class Control:
         if self.panel is None and self._looks(key):
             return ""
         if armed and self.asking.takes(key):
-            # A question that was answered by a key does not hold up the next one.
-            self.asking.note_typing(0.0)
-            return await self._answer(self.asking.press(key), key)
+            return await self._answer(key)
         if self.panel is not None and self._in_panel(self.panel, key):
             # The question behind it has to be seen first.
             self.asking.note_typing(at)
@@ -247,7 +269,7 @@ class Control:
             case Wanted(command=command):
                 self._group.start_soon(self._carrier.carry_out, command)
             case Addressed(task_id=task_id):
-                self.line.address(Addressee(f"to {task_id}> ", task_id) if task_id else MAIN_AGENT)
+                self.line.write_to(task_id)
             case Preferred(request_id=request_id):
                 self.asking.prefer(request_id)
             case _:
@@ -256,9 +278,9 @@ class Control:
     def _screen_key(self, action: str) -> ScreenAction:
         if action == "swap" and self._consent.asked:
             # What was not agreed to is not done.
-            self._consent.settle(given=False)
+            self._consent.refuse()
         elif action == "swap" and self._carrier.under_way:
-            self.notes.append(("(a command is being carried out; once it has ended)", ""))
+            self.notes.add(("(a command is being carried out; once it has ended)", ""))
             return ""
         return "swap" if action == "swap" else "redraw" if action == "redraw" else "suspend"
 
@@ -268,12 +290,14 @@ class Control:
         else:
             self.looking.reader.turn(step)
 
-    async def _answer(self, response: DialogAnswer | None, key: KeyPress) -> ScreenAction:
-        match response:
-            case Answer():
-                await self._give(response)
-            case Wording():
-                self.line.word(response)
+    async def _answer(self, key: KeyPress) -> ScreenAction:
+        # A question that was answered by a key does not hold up the next one.
+        self.asking.note_typing(0.0)
+        match self.asking.press(key):
+            case Answer() as answer:
+                await self._give(answer)
+            case Wording() as wording:
+                self.line.word(wording)
             case Rewriting():
                 return "plan"
             case None:
@@ -283,17 +307,14 @@ class Control:
 
     async def _give(self, answer: Answer) -> None:
         """Send an answer."""
-        if answer.request_id == CONSENT:
-            self._consent.settle(given=answer.allow)
+        if is_own(answer.request_id):
+            self._consent.take(answer)
             return
         await self._carrier.carry_out(answer)
 
-    async def approve_as(self, request_id: str, text: str | None) -> None:
-        """Approve a plan as it was edited; without a text nothing is approved."""
-        if text is None:
-            self.tell([("nothing was approved: set EDITOR, or the editor gave no text", "bad")])
-        else:
-            await self._give(Answer(request_id, text=text))
+    async def approve_as(self, request_id: str, text: str) -> None:
+        """Approve a plan as it was edited."""
+        await self._give(Answer(request_id, text=text))
 
     def _in_panel(self, panel: Panel, key: KeyPress) -> bool:
         """Take a key for the panel; says whether it was for it."""
@@ -307,7 +328,8 @@ class Control:
                 self._group.start_soon(self._carry, panel.picks[panel.at])
             case _:
                 # Whoever types goes on.
-                self.panel = None if key.name in {TEXT, PASTE} else panel
+                closes = key.name in {TEXT, PASTE} and not panel.stays
+                self.panel = None if closes else panel
                 return False
         return True
 
@@ -375,36 +397,41 @@ class Control:
     async def _pick_message(self) -> None:
         found = await self._session.records.messages()
         if found:
-            lines = tuple((f"{one.number:3}  {' '.join(one.text.split())}", "") for one in found)
+            lines = tuple((f"{one.number:3}  {' '.join(one.title.split())}", "") for one in found)
             picks = tuple(f"/rewind {one.number}" for one in found)
             self.panel = Panel(lines, picks, len(picks) - 1)
 
     async def _interrupt(self, at: float) -> ScreenAction:
         """Stop the turn that runs; without one, ask for once more."""
-        self._titling.cancel()
+        self._side.titling.cancel()
         if self._consent.asked:
-            self._consent.settle(given=False)
+            self._consent.refuse()
         elif isinstance(await self._session.send(Interrupt()), Accepted):
             self._leaves_until = 0.0
         elif at < self._leaves_until:
             return "leave"
         else:
             self._leaves_until = at + _PATIENCE
-            self.notes.append((describe_leaving(self._session.view()), ""))
+            self.notes.add((describe_leaving(self._session.view()), ""))
         return ""
 
     async def _send(self) -> ScreenAction:
-        taken = self.line.take()
+        missing, taken = self.line.editor.buffer.missing, self.line.take()
         if taken is None:
             return ""
         message, target = taken
         self.notes.clear()
+        if missing:
+            self.tell([(missing, "bad")])
         self.looking.reader.end()
         text, words = message.text, target.answers
         if words is not None:
-            await self._give(Answer(words.request_id, allow=not words.refuses, text=text.strip()))
+            # Of several questions the next one was in sight with this one.
+            self.asking.note_typing(0.0)
+            if (answer := self.asking.word(words, text.strip())) is not None:
+                await self._give(answer)
             return ""
-        if text.strip() in {"/quit", "/exit"}:
+        if is_leaving(text, answers=bool(target.agent)):
             return "leave"
         self._session.records.history.add(text)
         self._start(message, target.agent)
@@ -415,7 +442,7 @@ class Control:
     def _start(self, message: Say, agent: str = "") -> None:
         """Begin what a line asks for: a command, or a message to an agent."""
         text = message.text
-        if text.startswith("/"):
+        if is_slash(text):
             self._group.start_soon(self._carry, text)
         elif text.startswith("!"):
             self._group.start_soon(self._carrier.carry_out, RunShell(text[1:].strip()))
@@ -430,7 +457,7 @@ class Control:
             self.stir()
 
     async def _message(self, message: Say) -> None:
-        self._suggesting.cancel()
+        self._side.suggesting.cancel()
         outcome = await self._carrier.say(message)
         if isinstance(outcome, Refused) and self.line.editor.is_empty:
             self.line.retype(message.text)
@@ -458,5 +485,5 @@ class Control:
         """Put a picture into the line, that of the clipboard if no path is given."""
         why = await (self.line.attach(path) if path else self.line.attach_copied())
         if why:
-            self.notes.append((why, "bad"))
+            self.notes.add((why, "bad"))
         return why is None

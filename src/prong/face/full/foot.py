@@ -27,6 +27,8 @@ class Panel(msgspec.Struct, frozen=True):
     """What each of the first lines means, as a command with a slash."""
     at: int = 0
     """The line that is marked, or the first in sight."""
+    stays: bool = False
+    """Whether who types goes on below it; otherwise that closes it."""
 
     def moved(self, step: int) -> Panel:
         """Go up or down; where lines end that are not chosen from, only who draws them knows."""
@@ -52,6 +54,8 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     """Lines that are told in passing, each with a style."""
     todos: Sequence[Row] = ()
     """What the agent that is looked at has to do."""
+    status: Sequence[Row] = ()
+    """The user's own status line."""
     keys: Sequence[tuple[str, str]] = ()
     """Keys, and what they do."""
     below: int = 0
@@ -74,9 +78,12 @@ def draw_foot(view: View, content: Content, width: int, *, now: float, height: i
     rule = draw_rule(f"{counted(content.below, 'row')} below" if content.below else "", width)
     last = draw_keys(content.keys, width, note=describe_work(view))
     top = [*content.above, *told]
-    room = max(0, height - len(typed) - 2)
+    # A question needs the room more.
+    status = [] if content.above else [fit(row.spans, width) for row in content.status]
+    status = status[: max(0, height - len(typed) - 4)]
+    room = max(0, height - len(typed) - 2 - len(status))
     top = top[:room] if content.above else top[-room:] if room else []
-    rows = (*top, rule, *typed, last)
+    rows = (*top, rule, *typed, *status, last)
     return Foot(rows, (len(top) + 1 + laid.row, laid.column))
 
 

@@ -13,11 +13,12 @@ import anyio
 from prong.face.draw.theme import ThemeName
 from prong.face.full.app import Full
 from prong.face.full.control import Control
+from prong.face.full.driver import adapt_driver
 from prong.face.full.press import know_alt_enter
 from prong.face.handover import FaceStart, Handover, Left, Swapped
-from prong.face.line import stop_signals
 from prong.face.output import flat, tell
 from prong.session import Session, Subscription
+from prong.system.stop_signal import received, stop_signals
 
 _WORDS, _FRAMES = 300, 5
 """Characters of an error and places in the program that are told of a failure."""
@@ -44,6 +45,7 @@ async def run_full(
         app = Full(session, hands, theme, start.first, taken_over=taken_over)
         group.start_soon(_heed_signals, app)
         know_alt_enter()
+        adapt_driver()
         try:
             with _measured():
                 left = await app.run_async()
@@ -83,7 +85,7 @@ def _measured() -> Generator[None]:
 
 async def _heed_signals(app: Full) -> None:
     """Leave when the terminal is gone or the system ends, so that all is stored."""
-    with anyio.open_signal_receiver(*stop_signals()) as signals:
+    with received(*stop_signals()) as signals:
         async for _ in signals:
             app.exit(Left(asked=False))
 

@@ -17,7 +17,6 @@ from prong.face.edit.editor import Editor
 from prong.face.edit.key import KeyPress
 from prong.face.edit.keymap import meaning
 from prong.face.full.asking import Wording
-from prong.face.handover import drafted
 from prong.face.status import find_sources
 from prong.session import Session
 
@@ -33,6 +32,8 @@ class Addressee(msgspec.Struct, frozen=True):
 
 MAIN_AGENT = Addressee()
 """For whom it is unless something else was said."""
+_TO_MAIN = Addressee("to main> ")
+"""Likewise, and somebody has said that a message comes."""
 
 
 class TypedLine:
@@ -49,6 +50,18 @@ class TypedLine:
         """Whether nothing is being typed, so that keys may be for something else."""
         return self.editor.is_empty and self.editor.menu is None
 
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing was begun here, so that a key may answer a question."""
+        return self.editor.is_empty and self.target == MAIN_AGENT
+
+    @property
+    def way_out(self) -> str:
+        """How to be done with what was begun before a question; empty if it is the answer."""
+        if self.is_free or self.target.answers is not None:
+            return ""
+        return "leave it with Esc" if self.editor.is_empty else "clear it with Ctrl+C"
+
     async def press(self, key: KeyPress) -> str:
         """Take a key in; gives what is left to do, empty if nothing."""
         sources = Sources()
@@ -62,6 +75,10 @@ class TypedLine:
         """Type for somebody else from now on; what was thought of for one is not for another."""
         self.target, self.editor = target, self.editor.hinted("")
 
+    def write_to(self, task_id: str) -> None:
+        """Begin a message to a child, or with no name to the main agent."""
+        self.address(Addressee(f"to {task_id}> ", task_id) if task_id else _TO_MAIN)
+
     def let_go(self) -> bool:
         """Type for the main agent again; says whether it was for somebody else."""
         changed, self.target = self.target != MAIN_AGENT, MAIN_AGENT
@@ -70,7 +87,7 @@ class TypedLine:
     def word(self, answer: Wording) -> None:
         """Type the words of an answer, of which some may be there."""
         self.address(Addressee(answer.prompt, answers=answer))
-        self.editor = replace(self.editor, buffer=drafted(answer.text))
+        self.retype(answer.text)
 
     def retype(self, text: str) -> None:
         """Put a text in the place of what was typed."""

@@ -43,6 +43,7 @@ _ITEM = [
 ]
 _TEXTS = ["text", "thinking", "arguments", "shown"]
 _SPAN = ["key", "kind", "agent", "name", "at", "parent", "failed", "first"]
+_MISS = ["agent", "digest", "read", "predicted"]
 _WORDS = frozenset(["model", "sidecar", "digest", "stop", "status", "outcome", "answered_by"])
 """Details that are words of ours, or of a provider."""
 
@@ -51,11 +52,12 @@ def redacted(change: dict[str, Any]) -> dict[str, Any]:
     """Give a session's state without its texts; each is told by its length."""
     damage = change["session"]["damage"]
     session = _kept(change["session"], _SESSION)
-    session |= {"title": "", "cwd": "", "questions": [], "damage": damage.partition(":")[0]}
+    session |= {"title": "", "cwd": "", "damage": damage.partition(":")[0]}
     whole = ("revision", "stretches", "requests", "prices", "links", "counts")
     return {
         **{name: change[name] for name in whole},
         "session": session,
+        "questions": [],
         "agents": [
             _kept(agent, _AGENT)
             | {"title": "", "doing": "", "detail": "", "type": "", "target": ""}
@@ -67,6 +69,10 @@ def redacted(change: dict[str, Any]) -> dict[str, Any]:
             {"opened": _span(span["opened"]), "closed": span["closed"] and _span(span["closed"])}
             for span in change["spans"]
         ],
+        "misses": {
+            **change["misses"],
+            "rows": [_kept(missed, _MISS) | {"why": ""} for missed in change["misses"]["rows"]],
+        },
         "marks": {
             **change["marks"],
             "rows": [mark | {"details": _details(mark)} for mark in change["marks"]["rows"]],

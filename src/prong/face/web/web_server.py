@@ -1,18 +1,30 @@
-"""The page's server: files of the page, and what it asks for of sessions. It only reads."""
+"""The page's server: files of the page, and what it asks for of sessions. It only reads.
+
+What a page does, if it may do anything, goes through `page_action` to the session's own process.
+"""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Any, TypeAlias
-from urllib.parse import parse_qs, unquote
+from urllib.parse import parse_qs
 
 import anyio
 import anyio.to_thread
 import msgspec
 
 from prong.errors import BadInput, NoSuchSession, ProngError, UnknownName
-from prong.face.web.admission import HEADERS, PageSecret, WebAdmitted, WebEntered, WebRefused
+from prong.face.web.admission import (
+    ACTING,
+    HEADERS,
+    PageSecret,
+    WebAdmitted,
+    WebEntered,
+    WebRefused,
+)
+from prong.face.web.page_action import OFF, ActingState, PageActions
 from prong.face.web.static_file import static_files
+from prong.foreign_number import whole_number
 from prong.session import HttpExchange, SessionFeed, list_sessions, open_feed, recorded_events
 from prong.timeline import chrome_trace, timeline
 
@@ -46,8 +58,14 @@ class _Followed(msgspec.Struct):
 class WebServer:
     """Answers the requests of one page."""
 
-    def __init__(self, feed: SessionFeed, secret: PageSecret) -> None:
-        """Show a session, and others of its folder if the page asks for them."""
+    def __init__(
+        self, feed: SessionFeed, secret: PageSecret, actions: PageActions | None = None
+    ) -> None:
+        """Show a session, and others of its folder if the page asks for them.
+
+        With actions, pages can act in these sessions.
+        """
+        self._actions = actions
         self._first = feed.path.stem
         self._followed = {self._first: _Followed(feed, anyio.Lock())}
         self._secret = secret
@@ -60,12 +78,13 @@ class WebServer:
         match admission:
             case WebRefused(status, why):
                 await _send(exchange, status, why.encode(), _TEXT)
-            case WebEntered(cookie):
-                headers = {**HEADERS, "set-cookie": cookie, "location": "/"}
+            case WebEntered(cookie, location):
+                headers = {**HEADERS, "set-cookie": cookie, "location": location}
                 await exchange.send(303, b"", headers)
             case WebAdmitted():
+                # By the very text that was let in: no address of the page has another spelling.
                 path, _, query = request.path.partition("?")
-                await self._route(exchange, unquote(path), parse_qs(query))
+                await self._route(exchange, path, parse_qs(query))
 
     async def _route(self, exchange: HttpExchange, path: str, query: _Query) -> None:
         if (file := self._files.get(path)) is not None:
@@ -75,7 +94,10 @@ class WebServer:
             if path == "/api/events":
                 await self._stream(exchange, query)
                 return
-            data, kind = await self._data(path, query)
+            if path in ACTING:
+                data, kind = await self._act(exchange, path, query), _JSON
+            else:
+                data, kind = await self._data(path, query)
         except ProngError as error:
             status = 404 if isinstance(error, UnknownName | NoSuchSession) else 400
             await _send(exchange, status, str(error).encode(), _TEXT)
@@ -92,6 +114,17 @@ class WebServer:
         async with followed.lock:
             return await anyio.to_thread.run_sync(_told, followed.feed, path, query)
 
+    async def _act(self, exchange: HttpExchange, path: str, query: _Query) -> bytes:
+        """Ask a session to be let in, or have it do something; gives what came of that."""
+        assert self._actions is not None, "nobody is let in to these without"
+        journal = (await self._find(query)).feed.path
+        if path == "/api/control":
+            return msgspec.json.encode(await self._actions.ask(journal))
+        return msgspec.json.encode(await self._actions.carry_out(journal, exchange.incoming.body))
+
+    def _acting(self, followed: _Followed) -> ActingState:
+        return OFF if self._actions is None else self._actions.state(followed.feed.path)
+
     async def _stream(self, exchange: HttpExchange, query: _Query) -> None:
         """Send what there is, and what changes, until the page goes away."""
         resumed = exchange.incoming.headers.get("last-event-id", "")
@@ -99,8 +132,11 @@ class WebServer:
         followed = await self._find(query)
         headers = {**HEADERS, "content-type": "text/event-stream; charset=utf-8"}
         await exchange.start(200, headers)
-        quiet = 0
+        quiet, acting = 0, OFF
         while True:
+            if (now := self._acting(followed)) != acting:
+                acting = now
+                await exchange.write(b"event: acting\ndata: %s\n\n" % msgspec.json.encode(now))
             found = await followed.since(revision)
             if found is not None:
                 revision, data = found
@@ -148,10 +184,10 @@ def _word(query: _Query, name: str) -> str:
 
 
 def _number(query: _Query, name: str) -> int:
-    text = _word(query, name) or "0"
-    if not (text.isascii() and text.isdigit() and len(text) < 16):
+    number = whole_number(_word(query, name) or "0")
+    if number is None:
         raise BadInput(f"{name} must be a number")
-    return int(text)
+    return number
 
 
 def _listed(info: dict[str, Any]) -> dict[str, Any]:

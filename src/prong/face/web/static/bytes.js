@@ -1,11 +1,11 @@
 // The byte map: a row per request, x = offset in its body. Equal bytes in equal places are one
 // stretch with one colour, so what siblings share is a band that runs down all of them.
 
-import { colours, el, fill, inFrame, lineWindow, scrolledCanvas } from "./dom.js";
-import { count, money, partOf, percent, shareOf } from "./model.js";
+import { colours, el, fill, inFrame, labelWidth, labelled, lineWindow, scrolledCanvas } from "./dom.js";
+import { count, missOf, missWords, money, partOf, percent, shareOf } from "./model.js";
+import { mountRuler } from "./ruler.js";
 
 const ROW = 18;
-const LEFT = 170;
 const TABLE = 500;
 const KINDS = ["head", "user", "reply", "results", "notice", "directive"];
 
@@ -13,20 +13,21 @@ export function mountBytes(section, source) {
   const chosen = [];
   const rows = source.state.rows;
   let tabled = "";
-  const hovered = el("p", { class: "hovered" }, "Point at a stretch; press two rows to compare them.");
+  const hovered = el("p", { class: "hovered" }, "Point at a stretch to see what it is; press two rows to compare them.");
   const verdict = el("div", { class: "verdict", role: "status" });
   const peek = el("div");
   const table = el("tbody");
+  const unfolded = el("details", { on: { toggle: () => refresh() } }, el("summary", {}, "As a table"),
+    el("table", {}, el("caption", {}, "Requests whose bodies are stored"),
+      el("thead", {}, el("tr", {}, ["Request", "Agent", "Bytes", "Shared with the one before",
+        "Read", "Written", "Missed", "Cost", "Compare"].map((name) => el("th", { scope: "col" }, name)))),
+      table));
   const picture = scrolledCanvas("Byte map: a row per request", draw);
   const across = lineWindow(picture.paint);
+  const ruler = mountRuler("byte", count);
   fill(section,
     el("div", { class: "bar" }, across.controls("byte map"), legend()),
-    picture.box, hovered, verdict, peek,
-    el("details", {}, el("summary", {}, "As a table"),
-      el("table", {}, el("caption", {}, "Requests whose bodies are stored"),
-        el("thead", {}, el("tr", {}, ["Request", "Agent", "Bytes", "Shared with the one before",
-          "Read", "Written", "Cost", "Compare"].map((name) => el("th", { scope: "col" }, name)))),
-        table)));
+    ruler.canvas, picture.box, hovered, verdict, peek, unfolded);
   across.listen(picture.box, (event) => byteAt(event.offsetX));
   picture.box.addEventListener("mousemove", point);
   picture.box.addEventListener("click", (event) => {
@@ -38,7 +39,8 @@ export function mountBytes(section, source) {
 
   function byteAt(x) {
     const { from, to } = across.view;
-    return from + ((x - LEFT) / Math.max(1, picture.box.clientWidth - LEFT)) * (to - from);
+    const left = labelWidth(picture.box.clientWidth);
+    return from + ((x - left) / Math.max(1, picture.box.clientWidth - left)) * (to - from);
   }
 
   function rowAt(event) {
@@ -51,33 +53,48 @@ export function mountBytes(section, source) {
     return row?.segments.find((each) => byte >= each.offset && byte < each.offset + each.size);
   }
 
-  // Offers the bytes of a stretch; they are asked for when somebody opens them.
+  // Offers the bytes of a stretch, and all stretches of its row; either is made when somebody opens it.
   function look(row, segment) {
-    if (source.stored) return;
     const text = el("pre");
-    fill(peek, el("details", { on: { toggle: async () => {
+    fill(peek, source.stored ? null : el("details", { on: { toggle: async () => {
       if (!text.textContent) text.textContent = await source.entry(segment.digest);
-    } } }, el("summary", {}, `Bytes of request ${row.number} from ${count(segment.offset)} on: ${segment.kind}, ${count(segment.size)} bytes`), text));
+    } } }, el("summary", {}, `Bytes of request ${row.number} from ${count(segment.offset)} on: ${segment.kind}, ${count(segment.size)} bytes`), text),
+    stretches(row));
   }
 
-  function draw(pen, { width, height, top }) {
+  // What pointing at a row tells, for who cannot point.
+  function stretches(row) {
+    const [name, body] = [`Stretches of request ${row.number}`, el("tbody")];
+    const beyond = row.segments.length - TABLE;
+    const draw = () => fill(body, ...row.segments.slice(-TABLE).map((segment) => {
+      const { tokens, cost } = shareOf(source.state, row.request, segment);
+      return el("tr", {}, el("th", { scope: "row" }, segment.kind), [count(segment.offset), count(segment.size), `about ${count(tokens)}`,
+        readWords(row, segment), `about ${money(cost)}`, `${segment.uses} of ${rows.length}`].map((each) => el("td", {}, each)));
+    }), beyond > 0 ? el("tr", {}, el("td", { colspan: "7" }, `${count(beyond)} earlier ones are in the picture alone.`)) : null);
+    return el("details", { on: { toggle: draw } }, el("summary", {}, `${name}: ${count(row.segments.length)}`),
+      el("table", {}, el("caption", {}, name), el("thead", {}, el("tr", {}, ["Kind", "From byte", "Bytes", "Tokens", "Cache", "Price", "In requests"]
+        .map((each) => el("th", { scope: "col" }, each)))), body));
+  }
+
+  function draw(pen, { width, height, left, top }) {
     const colour = colours();
-    const { from, to } = across.view;
-    const scale = (width - LEFT) / (to - from);
+    const { from, to, end } = across.view;
+    const scale = (width - left) / (to - from);
     const first = Math.max(0, Math.floor(top / ROW));
     const last = Math.min(rows.length, Math.ceil((top + height) / ROW));
     pen.font = "12px ui-monospace, monospace";
     pen.textBaseline = "middle";
     for (let place = first; place < last; place += 1) {
-      drawRow(pen, colour, rows[place], place * ROW - top, { from, to, scale, width });
+      drawRow(pen, colour, rows[place], place * ROW - top, { from, to, scale, width, left });
     }
+    ruler.draw({ width, left, from, to, pieces: [{ start: 0, end, at: 0 }] });
   }
 
-  function drawRow(pen, colour, row, y, { from, to, scale, width }) {
-    const x = (byte) => LEFT + (byte - from) * scale;
+  function drawRow(pen, colour, row, y, { from, to, scale, width, left: names }) {
+    const x = (byte) => names + (byte - from) * scale;
     pen.save();
     pen.beginPath();
-    pen.rect(LEFT, y, width - LEFT, ROW);
+    pen.rect(names, y, width - names, ROW);
     pen.clip();
     let drawn = -Infinity;
     for (const segment of row.segments) {
@@ -105,10 +122,13 @@ export function mountBytes(section, source) {
       pen.stroke();
     }
     pen.restore();
-    pen.fillStyle = colour("ink");
-    const sign = chosen.includes(row.number) ? "▸" : " ";
-    const missed = source.state.agents.get(row.agent)?.missed ? "!" : " ";
-    pen.fillText(`${sign}${row.number}${missed}${row.agent}`.slice(0, 23), 2, y + ROW / 2);
+    const isChosen = chosen.includes(row.number);
+    pen.fillStyle = colour("line");
+    if (isChosen) pen.fillRect(0, y, names - 4, ROW);
+    const missed = missOf(source.state, row);
+    pen.fillStyle = colour(missed ? "bad" : "ink");
+    const number = `${isChosen ? "▸" : " "}${row.number}${missed ? "!" : " "}`;
+    pen.fillText(number + labelled(row.agent, names - pen.measureText(number).width), 2, y + ROW / 2);
   }
 
   function point(event) {
@@ -117,13 +137,11 @@ export function mountBytes(section, source) {
     const segment = segmentAt(row, event);
     if (!segment) return;
     const share = shareOf(source.state, row.request, segment);
-    const read = row.readTo === null ? "not told"
-      : segment.offset + segment.size <= row.readTo ? "read" : segment.offset < row.readTo ? "read in part"
-      : segment.offset < row.writtenTo ? "written" : "neither read nor written";
     hovered.textContent = `Request ${row.number} of ${row.agent}: ${segment.kind} at byte ${count(segment.offset)}, `
-      + `${count(segment.size)} bytes, about ${count(share.tokens)} tokens, ${read}, about ${money(share.cost)}; `
+      + `${count(segment.size)} bytes, about ${count(share.tokens)} tokens, ${readWords(row, segment)}, about ${money(share.cost)}; `
       + `in ${segment.uses} of ${rows.length} requests. Byte ${count(Math.floor(byte))}. `
-      + `The request: ${count(row.request.input)} tokens, ${money(row.request.cost)}.`;
+      + `The request: ${count(row.request.input)} tokens, ${money(row.request.cost)}`
+      + (missOf(source.state, row) ? `; ${missWords(missOf(source.state, row))}.` : ".");
   }
 
   async function choose(number) {
@@ -141,7 +159,7 @@ export function mountBytes(section, source) {
     const part = partOf(source.state, left, right);
     fill(verdict, ...partWords(left, right, part));
     const told = await source.explain(a, b);
-    if (told && chosen[0] === a && chosen[1] === b) fill(verdict, ...partWords(left, right, part), ...explainWords(told));
+    if (told && chosen[0] === a && chosen[1] === b) fill(verdict, ...partWords(left, right, part), ...explainWords(left, right, told));
   }
 
   function partWords(left, right, part) {
@@ -156,15 +174,15 @@ export function mountBytes(section, source) {
     ];
   }
 
-  function explainWords(told) {
+  function explainWords(left, right, told) {
     const found = told.difference;
     const words = [];
     if (told.relation !== "same") words.push(el("p", {}, `The first differing byte is ${count(told.first_byte)}.`));
     if (found) {
       const where = found.byte >= 0 ? `, byte ${count(found.byte)} of it` : "";
       words.push(el("p", {}, `First difference in ${found.section}: ${found.path}${where}`));
-      words.push(el("dl", {}, el("dt", {}, "A"), el("dd", {}, found.left || "(nothing)"),
-        el("dt", {}, "B"), el("dd", {}, found.right || "(nothing)")));
+      words.push(el("dl", {}, el("dt", {}, `Request ${left.number} there`), el("dd", {}, found.left || "(nothing)"),
+        el("dt", {}, `Request ${right.number} there`), el("dd", {}, found.right || "(nothing)")));
     }
     if (told.relation === "differs") {
       words.push(el("p", {}, `Written instead of read: ${count(told.rewritten_tokens)} tokens, ${money(told.cost)} more.`));
@@ -176,28 +194,47 @@ export function mountBytes(section, source) {
     return words;
   }
 
-  const refresh = inFrame(() => {
-    across.setEnd(rows.reduce((most, row) => Math.max(most, row.size), 1));
-    picture.setHeight(rows.length * ROW);
-    picture.paint();
-    const now = `${rows.length} ${chosen}`;
-    if (now === tabled) return;
-    tabled = now;
-    const beside = source.state.requests.length - rows.length;
-    fill(table, ...rows.slice(-TABLE).map((row) => el("tr", {},
+  function tableRow(row) {
+    return el("tr", {},
       el("th", { scope: "row" }, String(row.number)), el("td", {}, row.agent), el("td", {}, count(row.size)),
       el("td", {}, `${count(row.sharedWithPrevious)} (${percent(row.sharedWithPrevious / Math.max(1, row.size))})`),
       el("td", {}, row.request.usage.silent ? "not told" : count(row.request.usage.read)),
-      el("td", {}, count(row.request.written)), el("td", {}, money(row.request.cost)),
+      el("td", {}, count(row.request.written)), missCell(row), el("td", {}, money(row.request.cost)),
       el("td", {}, el("button", { type: "button", "aria-pressed": String(chosen.includes(row.number)),
         "aria-label": `Compare request ${row.number}`, on: { click: () => {
           look(row, row.segments.at(-1));
           choose(row.number);
-        } } }, "compare")))),
-    rows.length > TABLE ? el("tr", {}, el("td", { colspan: "8" }, `${count(rows.length - TABLE)} earlier ones are in the picture alone.`)) : null,
-    beside ? el("tr", {}, el("td", { colspan: "8" }, `${count(beside)} requests beside the conversations are not stored.`)) : null);
+        } } }, "compare")));
+  }
+
+  function missCell(row) {
+    const missed = missOf(source.state, row);
+    return missed ? el("td", { class: "missed" }, `! ${missWords(missed)}`) : el("td");
+  }
+
+  const refresh = inFrame(() => {
+    across.setEnd(rows.reduce((most, row) => Math.max(most, row.size), 1));
+    picture.setHeight(rows.length * ROW);
+    picture.paint();
+    // Hundreds of rows that nobody looks at would take more time than the picture.
+    const now = `${rows.length} ${chosen} ${source.state.misses.length}`;
+    if (!unfolded.open || now === tabled) return;
+    tabled = now;
+    const beside = source.state.requests.length - rows.length;
+    const held = table.contains(document.activeElement) && document.activeElement.getAttribute("aria-label");
+    fill(table, ...rows.slice(-TABLE).map(tableRow),
+    rows.length > TABLE ? el("tr", {}, el("td", { colspan: "9" }, `${count(rows.length - TABLE)} earlier ones are in the picture alone.`)) : null,
+    beside ? el("tr", {}, el("td", { colspan: "9" }, `${count(beside)} requests beside the conversations are not stored.`)) : null);
+    // Made anew under a keyboard user's hands: what had the focus has it again.
+    if (held) [...table.querySelectorAll("button")].find((each) => each.getAttribute("aria-label") === held)?.focus();
   });
   return { refresh, choose };
+}
+
+function readWords({ readTo, writtenTo }, { offset, size }) {
+  return readTo === null ? "not told"
+    : offset + size <= readTo ? "read" : offset < readTo ? "read in part"
+    : offset < writtenTo ? "written" : "neither read nor written";
 }
 
 function kindOf(segment) {
@@ -205,8 +242,8 @@ function kindOf(segment) {
 }
 
 function legend() {
-  const names = { head: "head", user: "user", reply: "replies", results: "results", notice: "notices", directive: "directives" };
+  const names = { head: "head: instructions and tools", user: "user", reply: "replies", results: "results of tools", notice: "notices", directive: "directives to forks" };
   return el("span", { class: "legend" },
     Object.entries(names).map(([kind, name]) => el("span", { class: `key ${kind}` }, name)),
-    el("span", {}, "full height: shared · half: of this request alone · line below: read · dashes: written · ticks above: marks"));
+    el("span", {}, "full height: shared with another request · half: of this one alone · line below: read from the cache · dashes: written to it · ticks above: cache marks · !: missed the cache"));
 }

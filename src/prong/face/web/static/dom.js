@@ -15,6 +15,11 @@ export function fill(parent, ...children) {
   parent.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined));
 }
 
+// Text follows the system's light and dark by itself; what was painted has to be painted anew.
+window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  for (const box of document.querySelectorAll(".scrolled")) box.dispatchEvent(new Event("repaint"));
+});
+
 // Lets a function run once in the next frame, however often it is asked for.
 export function inFrame(draw) {
   let waits = false;
@@ -28,6 +33,30 @@ export function inFrame(draw) {
   };
 }
 
+// A pen for a canvas of so many pixels of the page, with nothing on it.
+export function sizedPen(canvas, width, height) {
+  const scale = window.devicePixelRatio || 1;
+  if (canvas.width !== Math.round(width * scale) || canvas.height !== Math.round(height * scale)) {
+    canvas.width = Math.round(width * scale);
+    canvas.height = Math.round(height * scale);
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${height}px`;
+  }
+  const pen = canvas.getContext("2d");
+  pen.setTransform(scale, 0, 0, scale, 0, 0);
+  pen.clearRect(0, 0, width, height);
+  return pen;
+}
+
+// How much of a picture's width its rows' names have; a narrow window is mostly for the picture.
+export const labelWidth = (width) => Math.round(Math.min(170, Math.max(96, width * 0.3)));
+
+// Names of rows: the end of a path tells agents apart.
+export function labelled(text, left) {
+  const most = Math.floor((left - 6) / 7.3);
+  return text.length > most ? `…${text.slice(1 - most)}` : text;
+}
+
 // A canvas that fills a box that scrolls: only what is seen is drawn, however much there is.
 export function scrolledCanvas(label, draw) {
   const canvas = el("canvas", { role: "img", "aria-label": label });
@@ -36,20 +65,11 @@ export function scrolledCanvas(label, draw) {
   const paint = inFrame(() => {
     const [width, height] = [box.clientWidth, box.clientHeight];
     if (!width || !height) return;
-    const scale = window.devicePixelRatio || 1;
-    if (canvas.width !== Math.round(width * scale) || canvas.height !== Math.round(height * scale)) {
-      canvas.width = Math.round(width * scale);
-      canvas.height = Math.round(height * scale);
-      canvas.style.width = `${width}px`;
-      canvas.style.height = `${height}px`;
-    }
-    const pen = canvas.getContext("2d");
-    pen.setTransform(scale, 0, 0, scale, 0, 0);
-    pen.clearRect(0, 0, width, height);
-    draw(pen, { width, height, top: box.scrollTop });
+    draw(sizedPen(canvas, width, height), { width, height, left: labelWidth(width), top: box.scrollTop });
   });
   box.addEventListener("scroll", paint);
   new ResizeObserver(paint).observe(box);
+  box.addEventListener("repaint", paint);
   return {
     box, canvas, paint,
     setHeight(total) {
@@ -62,7 +82,11 @@ export function scrolledCanvas(label, draw) {
 // Colours by name, from the style sheet, so that light and dark are decided there alone.
 export function colours() {
   const style = getComputedStyle(document.documentElement);
-  return (name) => style.getPropertyValue(`--${name}`).trim();
+  const known = new Map();
+  return (name) => {
+    if (!known.has(name)) known.set(name, style.getPropertyValue(`--${name}`).trim());
+    return known.get(name);
+  };
 }
 
 // A window onto a line from 0 on (bytes, seconds): zoom and pan, by buttons, keys and wheel.
@@ -87,7 +111,11 @@ export function lineWindow(changed) {
     fit: () => set(0, view.end),
     setEnd(end) {
       view.end = Math.max(end, 1e-3);
-      if (view.whole) [view.from, view.to] = [0, view.end];
+      // What is looked at stays, unless the line has become shorter than that: a pause that is folded.
+      const span = view.whole ? view.end : Math.min(view.end, view.to - view.from);
+      view.from = Math.min(view.from, view.end - span);
+      view.to = view.from + span;
+      view.whole ||= span >= view.end;
     },
     controls(noun) {
       const button = (text, label, act) =>

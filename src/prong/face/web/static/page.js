@@ -11,7 +11,10 @@ function open(id, { beside }) {
   if (!beside) for (const each of shown.splice(0)) remove(each);
   if (shown.length > 1) remove(shown.pop());
   const entry = {};
-  const changed = () => entry.column?.refresh();
+  const changed = () => {
+    entry.column?.refresh();
+    nameTab();
+  };
   entry.source = embedded ? storedSource(JSON.parse(embedded.textContent)) : liveSource(id, changed);
   entry.column = mountColumn(place, entry.source, open, () => {
     shown.splice(shown.indexOf(entry), 1);
@@ -23,6 +26,12 @@ function open(id, { beside }) {
   settle();
 }
 
+// Says what this tab of the browser shows, among others.
+function nameTab() {
+  const names = shown.map(({ source: { state: { session } } }) => (session.title || session.id || "").slice(0, 60));
+  document.title = [...names.filter(Boolean), "Prong"].join(" · ");
+}
+
 function remove({ source, column }) {
   source.close();
   column.remove();
@@ -30,6 +39,7 @@ function remove({ source, column }) {
 
 function settle() {
   for (const { column } of shown) column.closable(shown.length > 1);
+  nameTab();
 }
 
 open("", { beside: false });

@@ -2,6 +2,7 @@
 
 import { el, fill } from "./dom.js";
 import { count, money } from "./model.js";
+import { UNANSWERED } from "./source.js";
 
 export function mountSessions(section, source, open) {
   const list = el("ul", { class: "sessions", "aria-label": "Sessions" });
@@ -20,12 +21,17 @@ export function mountSessions(section, source, open) {
     fill(list, ...chosen.slice(0, 200).map((each) => el("li", {},
       el("button", { type: "button", class: "open", on: { click: () => open(each.id, { beside: false }) } }, each.title || each.id),
       el("button", { type: "button", "aria-label": `Open ${each.title || each.id} beside`, on: { click: () => open(each.id, { beside: true }) } }, "beside"),
-      el("small", {}, ` ${new Date(each.modified * 1000).toLocaleString()} · ${each.model} · ${count(each.entries)} entries · ${money(each.cost)}${each.damage ? ` · damaged: ${each.damage}` : ""}`))));
+      el("small", {}, `${each.id} · ${new Date(each.modified * 1000).toLocaleString()} · ${each.model} · ${count(each.entries)} entries · ${money(each.cost)}${each.damage ? ` · damaged: ${each.damage}` : ""}`))));
   }
 
   return { async refresh() {
     if (section.hidden) return;
-    sessions = await source.sessions();
+    const told = await source.sessions();
+    if (!told) {
+      found.textContent = UNANSWERED;
+      return;
+    }
+    sessions = told;
     draw();
   } };
 }

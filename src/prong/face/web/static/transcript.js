@@ -1,7 +1,7 @@
 // What was said and done in one agent's conversation. Calls and thoughts are folded.
 
 import { el, fill, inFrame } from "./dom.js";
-import { count, money, seconds } from "./model.js";
+import { brief, count, money, seconds } from "./model.js";
 
 const LATEST = 400;
 
@@ -29,17 +29,27 @@ export function mountTranscript(section, source) {
     choice.value = agent;
     const items = source.state.transcripts.get(agent) || [];
     const first = Math.max(0, items.length - LATEST);
-    earlier.textContent = first ? `${count(first)} earlier items are not shown; 'prong show' has them all.` : "";
+    earlier.textContent = first ? `${count(first)} earlier items are not shown; 'prong show' has them all.`
+      : source.state.session.recorded === 0 ? "No events of this session were recorded; 'prong show' has what was said." : "";
     items.forEach((item, place) => {
       if (place < first || !item || drawn[place]?.item === item) return;
       const made = el("li", {}, drawItem(item));
-      if (drawn[place]) drawn[place].node.replaceWith(made);
+      if (drawn[place]) putInPlace(drawn[place].node, made);
       else list.append(made);
       drawn[place] = { item, node: made };
     });
     while (list.children.length > LATEST) list.firstChild.remove();
   });
   return { refresh, show };
+}
+
+// What was unfolded stays so, and what had the focus has it again.
+function putInPlace(before, made) {
+  const [old, next] = [before, made].map((one) => one.querySelector("details"));
+  const held = before.contains(document.activeElement);
+  if (old && next) next.open = old.open;
+  before.replaceWith(made);
+  if (held) made.querySelector("summary")?.focus();
 }
 
 function drawItem(item) {
@@ -54,7 +64,7 @@ function drawItem(item) {
       return el("section", { class: "replied" }, el("h3", {}, "reply that was broken off"), el("pre", {}, item.text));
     case "called":
       return el("details", { class: `called ${item.state}` },
-        el("summary", {}, el("code", {}, item.name), ` ${item.title} `, el("small", {}, `${item.state} ${item.state === "running" ? "" : seconds(item.duration)}`)),
+        el("summary", {}, el("code", {}, item.name), " ", el("span", { class: "title" }, brief(besideName(item))), " ", el("small", {}, `${item.state} ${item.state === "running" ? "" : seconds(item.duration)}`)),
         item.arguments ? el("pre", { class: "arguments" }, item.arguments) : null,
         el("pre", {}, ...diffLines(item.shown || item.text)));
     case "restarted":
@@ -69,11 +79,14 @@ function drawItem(item) {
   }
 }
 
+// Titles of many tools begin with the tool's name, which stands there already.
+export const besideName = ({ name, title }) => (title.startsWith(`${name} `) ? title.slice(name.length + 1) : title);
+
 function folded(name, text) {
   return el("details", {}, el("summary", {}, name), el("pre", {}, text));
 }
 
-function diffLines(text) {
+export function diffLines(text) {
   if (!/^(\+\+\+|---|@@) /m.test(text)) return [text];
   return text.split("\n").map((line) => {
     const kind = line.startsWith("+") ? "added" : line.startsWith("-") ? "removed" : "";

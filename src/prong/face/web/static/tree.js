@@ -1,28 +1,33 @@
 // The agents of a session, each below the one that started it, with what it is at and has cost.
 
 import { el, fill, inFrame } from "./dom.js";
-import { count, money, percent, treeOf } from "./model.js";
+import { brief, many, money, percent, treeOf } from "./model.js";
 
 const SIGNS = { waiting: "○", idle: "●", working: "◐", asking: "?", completed: "✓", failed: "✗", killed: "✗" };
 
 export function mountTree(section, source, open) {
   const list = el("ul", { class: "tree", "aria-label": "Agents" });
+  let known = [];
   fill(section, list);
 
   function branch({ agent, children }) {
-    const facts = [agent.state, agent.doing, `${count(agent.requests)} requests`, `cache ${percent(agent.cached)}`,
+    const facts = [agent.state, agent.doing, many(agent.requests, "request"), `cache ${percent(agent.cached)}`,
       agent.last_cached === null ? "" : `last ${percent(agent.last_cached)}`, money(agent.cost),
       agent.target ? `on ${agent.target}` : "", agent.missed ? `missed: ${agent.missed}` : ""];
     return el("li", {},
       el("button", { type: "button", class: agent.state, on: { click: () => open(agent.path) } },
         el("span", { class: "sign", "aria-hidden": "true" }, SIGNS[agent.state] || "·"),
         el("span", { class: "path" }, agent.path), " ",
-        el("span", { class: "title" }, agent.title || agent.type || agent.kind), " ",
+        el("span", { class: "title" }, brief(agent.title) || agent.type || (agent.kind === agent.path ? "" : agent.kind)), " ",
         el("span", { class: "facts" }, facts.filter(Boolean).join(" · "))),
       children.length ? el("ul", {}, children.map(branch)) : null);
   }
 
   return { refresh: inFrame(() => {
+    // An agent that has changed is another value; as long as none is, all of it stays as it is.
+    const agents = [...source.state.agents.values()];
+    if (list.firstChild && agents.length === known.length && agents.every((agent, place) => agent === known[place])) return;
+    known = agents;
     const held = list.contains(document.activeElement) && document.activeElement.querySelector(".path")?.textContent;
     fill(list, ...treeOf(source.state).map(branch));
     if (!source.state.agents.size) fill(list, el("li", {}, "No events of this session were recorded; its bytes and its cost are known from the journal."));
