@@ -28,7 +28,8 @@ _PREDICT = re.compile(
     r"(?P<model>[^/:]+):(?:streamR|r)awPredict"
 )
 _AZURE = re.compile(r"/openai/(?:v1/|deployments/(?P<model>[^/]+)/)?(?=chat/completions|responses)")
-_GENERATE = re.compile(r"/v1(?:beta)?/models/(?P<model>[^/:]+):(?P<stream>streamG|g)enerateContent")
+# Not below /v1: the API of that version knows neither tools nor a system prompt.
+_GENERATE = re.compile(r"/v1beta/models/(?P<model>[^/:]+):(?P<stream>streamG|g)enerateContent")
 GENERATE = "/v1beta/generateContent"
 """Where requests of the Gemini API are served, whatever their model."""
 _SKEW = 900.0

@@ -27,8 +27,9 @@ from prong.testing.escape import DEEDS, DISGUISES, Aim, Deed, Places, disguise
 from prong.testing.escape_world import Seen, World
 from prong.testing.torture import Trial
 from prong.tools.access import Running
+from prong.tools.agent_policy import AgentPolicy
 from prong.tools.ground import Allow, Mode, Policy, Sandboxing, is_inside
-from prong.tools.policy import PolicyBox
+from prong.tools.policy_box import PolicyBox
 from prong.tools.rule import Rule, parse_rule
 from prong.tools.seal import sealed_in
 
@@ -115,7 +116,7 @@ class Escape:
             sandbox=Sandboxing(on=True, ability=world.host.ability, temp=(temp,)),
         )
 
-    def box(self, scene: Scene, policy: Policy) -> tuple[PolicyBox, str]:
+    def box(self, scene: Scene, policy: Policy) -> tuple[AgentPolicy, str]:
         """Give what decides for an agent, and the folder it works in."""
         box = PolicyBox(policy)
         if scene.kind == "worktree":

@@ -8,10 +8,12 @@ compared with what it was, and be put back.
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import socket
 import stat
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +26,7 @@ from prong.host.git import Git
 from prong.host.residue import own_folder
 from prong.host.sandbox import Profile
 from prong.host.worktree import create
+from prong.system.user_socket import open_user_socket
 from prong.testing.repository import Repo
 from prong.tools.gitenv import guard_git
 from prong.tools.policy import Ground
@@ -32,6 +35,7 @@ TOKEN = "Qz7Kw9"  # noqa: S105 - what must not be seen
 """What secrets hold, over and over; of six letters, so that base64 has one form of it."""
 _FORMS = (TOKEN, TOKEN[::-1], "UXo3S3c5", TOKEN.encode().hex())
 _SECONDS = 8.0
+_PATIENCE = 60.0
 
 _FILES = {
     "project/a": "one\n",
@@ -73,12 +77,14 @@ def _entry(path: str) -> tuple[object, ...]:
     elif stat.S_ISLNK(seen.st_mode):
         data = os.readlink(path)  # noqa: PTH115 - strings throughout
     links = 0 if stat.S_ISDIR(seen.st_mode) else seen.st_nlink
-    attributes = tuple(os.listxattr(path, follow_symlinks=False)) if _has_attributes() else ()
+    attributes = _attributes(path)
     return (seen.st_mode, seen.st_uid, seen.st_gid, seen.st_mtime_ns, links, data, attributes)
 
 
-def _has_attributes() -> bool:
-    return hasattr(os, "listxattr")
+def _attributes(path: str) -> tuple[str, ...]:
+    if sys.platform != "linux":
+        return ()
+    return tuple(os.listxattr(path, follow_symlinks=False))
 
 
 class World:
@@ -113,8 +119,12 @@ class World:
     def pid(self) -> int:
         """A process of somebody else's."""
         if self._victim is None or self._victim.poll() is not None:
-            words = [shutil.which("sleep") or "sleep", "86400"]
-            self._victim = subprocess.Popen(words, start_new_session=True)
+            self._bury()
+            pipe = subprocess.PIPE
+            words = [shutil.which("cat") or "cat"]
+            self._victim = subprocess.Popen(
+                words, stdin=pipe, stdout=pipe, bufsize=0, start_new_session=True
+            )
         return self._victim.pid
 
     def _make(self) -> None:
@@ -181,7 +191,7 @@ class World:
 
     async def run(self, line: str, cwd: str, profile: Profile, ours: Callable[[str], bool]) -> Seen:
         """Run a line in a profile; tell what of the world is otherwise that is not `ours`."""
-        pid = self.pid
+        assert self.pid
         own = {"HOME": str(self.home), "TMPDIR": str(self.temp), "TERM": "dumb", "PAGER": "cat"}
         own |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "true"}
         own |= {"npm_config_cache": f"{self.temp}/npm", "npm_config_update_notifier": "false"}
@@ -195,27 +205,37 @@ class World:
         process.leave()
         now, was = self._state(), self._pristine
         changed = {path for path in now.keys() | was.keys() if now.get(path) != was.get(path)}
-        reached, killed = self._servers.heard(), self._died(pid, line)
+        reached, killed = self._servers.heard(), self._died()
         if changed or reached:
             self.restore()
         text = b"".join(chunks).decode(errors="replace")
         theirs = tuple(sorted(path for path in changed if not ours(path)))
         return Seen(text, theirs, reached, killed)
 
-    def _died(self, pid: int, line: str) -> bool:
-        """Whether somebody else's process has ended; one that was spoken of is given a moment."""
-        assert self._victim is not None
-        if str(pid) in line + self.program.read_text():
-            with suppress(subprocess.TimeoutExpired):
-                self._victim.wait(0.2)
-        return self._victim.poll() is not None
+    def _died(self) -> bool:
+        """Whether somebody else's process has ended, or will: who was killed says nothing more."""
+        victim = self._victim
+        assert victim is not None
+        assert victim.stdin is not None
+        assert victim.stdout is not None
+        with suppress(BrokenPipeError):
+            victim.stdin.write(b"?")
+        heard, _, _ = select.select([victim.stdout], [], [], _PATIENCE)
+        if not heard or victim.stdout.read(1):
+            return False
+        victim.wait()
+        return True
+
+    def _bury(self) -> None:
+        """Let go of a process that has ended."""
+        if self._victim is not None:
+            self._victim.kill()
+            self._victim.communicate()
 
     def close(self) -> None:
         """End what listens and lives."""
         self._servers.close()
-        if self._victim is not None:
-            self._victim.kill()
-            self._victim.wait()
+        self._bury()
 
 
 class _Servers:
@@ -238,7 +258,7 @@ class _Servers:
         if self._unix is not None:
             self._unix.close()
         Path(self._path).unlink(missing_ok=True)
-        self._unix = socket.socket(socket.AF_UNIX)
+        self._unix = open_user_socket(socket.SOCK_STREAM)
         self._unix.bind(self._path)
         self._unix.listen()
         self._unix.setblocking(False)

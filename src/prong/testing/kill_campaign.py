@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
@@ -29,6 +29,7 @@ from prong.host.worktree import sweep
 from prong.journal.note import ChildEnded, ChildSpec
 from prong.journal.replay import Replay, read_journal
 from prong.journal.verify import verify
+from prong.testing.process_table import read_processes
 from prong.testing.program import Program
 from prong.testing.repository import make_repo
 from prong.testing.request import Request, block_text
@@ -36,7 +37,7 @@ from prong.testing.scene import World, world
 from prong.testing.script import Step, call, calls, delay, report, say
 from prong.testing.torture import Trial
 
-BOUND = 40.0
+BOUND = 100.0
 """Seconds after which a process counts as hung."""
 _SETTINGS = '{"retry": {"first": 0.01}}'
 _FREE = ("--permission-mode", "bypassPermissions", "--allowed-tools", "Bash")
@@ -220,23 +221,15 @@ def _age(folder: Path) -> None:
 
 
 async def left_over(folder: Path) -> str:
-    """Wait a little until no process is left that knows of the folder; name one that is."""
+    """Wait a little until no process is left that knows of the folder, or is in it; name one."""
     found: list[bytes] = []
     for _ in range(100):
-        found = _processes(os.fsencode(folder))
+        table = read_processes()
+        found = [table.lines[pid] for pid in table.knowing(folder)]
         if not found:
             return ""
         await anyio.sleep(0.05)
     return f"a process is left: {found[0]!r}"
-
-
-def _processes(mark: bytes) -> list[bytes]:
-    """Give the command lines that hold a mark."""
-    found: list[bytes] = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            found.append((process / "cmdline").read_bytes())
-    return [words for words in found if mark in words]
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from pathlib import Path
 import msgspec
 
 from prong.mail import LEADER, Cursor, Member, Message, TeamFolder
+from prong.system.descriptor import open_own, read_at
 from prong.testing.swarm import run_alone, swarm
 from prong.testing.torture import Trial, chance
 
@@ -100,10 +101,10 @@ def _read(home: Path, writers: tuple[str, ...], each: int) -> None:
 
 def _note(path: Path, text: str) -> None:
     # One write: a kill leaves a whole line or a torn one at the end, which does not count.
-    fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fd = open_own(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     try:
         size = os.fstat(fd).st_size
-        torn = size and os.pread(fd, 1, size - 1) != b"\n"
+        torn = size and read_at(fd, 1, size - 1) != b"\n"
         os.write(fd, f"{'!' * bool(torn)}{chr(10) * bool(torn)}{text}\n".encode())
     finally:
         os.close(fd)

@@ -19,7 +19,10 @@ class Program:
 
     def environment(self, world: World, **more: str) -> dict[str, str]:
         """Give the environment in which it talks to the world's server."""
+        # Where sockets are: the world's own folders are too far down for their short paths.
+        run = {name: os.environ[name] for name in ("XDG_RUNTIME_DIR",) if name in os.environ}
         return {
+            **run,
             "HOME": str(world.home),
             "PATH": os.environ["PATH"],
             "PYTHONPATH": str(Path(prong.__file__).parents[1]),

@@ -9,18 +9,15 @@ is in the branch that came back or in the workspace where it is kept, and no pro
 
 from __future__ import annotations
 
-import os
 import random
 import re
 import shutil
-import signal
-import sys
 import tempfile
 from collections import Counter
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import TypeAlias
 
 import anyio
 import anyio.abc
@@ -33,7 +30,8 @@ from prong.journal.replay import read_journal
 from prong.journal.verify import verify
 from prong.prompt import Prompt
 from prong.testing.counted_trial import CountedTrial
-from prong.testing.kill_campaign import BOUND, journal_of, left_over, stand, untold
+from prong.testing.kill_campaign import journal_of, left_over, stand, untold
+from prong.testing.kill_target import AWAY, KillTarget, ProcessKills, SshKills, Struck
 from prong.testing.program import Program
 from prong.testing.repository import Repo, make_repo
 from prong.testing.request import Request
@@ -42,25 +40,9 @@ from prong.testing.script import Step, call, calls, delay, report, say
 
 FORKS = 3
 STEPS = 4
-_SSH = """#!/bin/sh
-[ -e "${0%/*}/away" ] && { echo 'ssh: connect to host far: Connection timed out' >&2; exit 255; }
-for last; do :; done
-exec 3<&0
-sh -c "$last" <&3 3<&- &
-wait $!
-"""
-"""Stands for ssh: what it starts is not it, so that the line can die alone, and stay away."""
-_PATIENCE = 6.0
-"""Seconds after which a machine counts as gone for good."""
 
-Struck = Literal["session", "worker", "node", "line", "network", "gone"]
-"""Who is killed: `network` is a line that stays away for a while, `gone` one that never comes back.
-
-A node is a worker with all that it has started, and by ssh it is away for a while too.
-"""
-_OF_PROCESS: tuple[Struck, ...] = ("session", "worker", "node")
-_OF_SSH: tuple[Struck, ...] = (*_OF_PROCESS, "line", "network", "gone")
-_AWAY: frozenset[Struck] = frozenset(["node", "network", "gone"])
+MakeTarget: TypeAlias = Callable[[random.Random, Path], KillTarget]
+"""Makes the target of one session, whose copies of repositories are in `far` of the folder."""
 
 
 class RemoteKill(msgspec.Struct, frozen=True):
@@ -70,37 +52,31 @@ class RemoteKill(msgspec.Struct, frozen=True):
     requests: int
     later: float
     away: float
-    """Seconds for which nothing leads there then, if that is part of it."""
+    """Seconds for which nothing leads there then."""
 
 
 class RemotePlan(msgspec.Struct, frozen=True):
     """What one session does and who is killed."""
 
-    launcher: Literal["process", "ssh"]
     pause: float
     slow: float
     kills: tuple[RemoteKill, ...]
 
 
-def plan_remote(rng: random.Random) -> RemotePlan:
+def plan_remote(
+    rng: random.Random, kinds: Sequence[Struck], away: tuple[float, float]
+) -> RemotePlan:
     """Choose one."""
-    launcher = rng.choice(["process", "ssh"])
-    kinds = _OF_SSH if launcher == "ssh" else _OF_PROCESS
-    kills = tuple(
-        RemoteKill(
-            rng.choice(kinds),
-            rng.randrange(6),
-            rng.choice([0.0, rng.uniform(0, 0.5)]),
-            rng.uniform(0.5, 4.0),
-        )
-        for _ in range(rng.randint(2, 4))
-    )
     return RemotePlan(
-        "ssh" if launcher == "ssh" else "process",
         rng.choice([0.0, 0.1, 0.3]),
         rng.choice([0.0, 0.1]),
-        kills,
+        tuple(_plan_kill(rng, rng.choice(kinds), away) for _ in range(rng.randint(2, 4))),
     )
+
+
+def _plan_kill(rng: random.Random, whom: Struck, away: tuple[float, float]) -> RemoteKill:
+    later = rng.choice([0.0, rng.uniform(0, 0.5)])
+    return RemoteKill(whom, rng.randrange(6), later, rng.uniform(*away) if whom in AWAY else 0.0)
 
 
 class RemoteModel:
@@ -135,43 +111,33 @@ class RemoteModel:
 class _Siege:
     """One session that is killed again and again."""
 
-    def __init__(self, w: World, planned: RemotePlan, folder: Path, counts: Counter[str]) -> None:
+    def __init__(self, w: World, target: KillTarget, counts: Counter[str]) -> None:
         self._w = w
         self._counts = counts
-        self._far = folder / "far"
+        self._target = target
         self._program = Program()
-        target: dict[str, str | float]
-        target = {"launcher": planned.launcher, "folder": str(self._far), "python": sys.executable}
-        target["patience"] = _PATIENCE
-        if planned.launcher == "ssh":
-            target["host"] = "far"
-        settings = {"remote": {"targets": {"box": target}}, "retry": {"first": 0.01}}
+        settings = {"remote": {"targets": {"box": target.settings}}, "retry": {"first": 0.01}}
         self._words = [
             *("--permission-mode", "bypassPermissions", "--allowed-tools", "Bash"),
             *("--settings", msgspec.json.encode(settings).decode()),
         ]
-        bin_ = folder / "bin"
-        bin_.mkdir()
-        (bin_ / "ssh").write_text(_SSH)
-        (bin_ / "ssh").chmod(0o755)
-        self._path = f"{bin_}:{os.environ['PATH']}"
-        self._away = bin_ / "away"
 
     async def run(self, words: list[str], kills: list[RemoteKill]) -> int:
         """Run the session, and let kills happen until one of them is its own.
 
         Raises TimeoutError if it does not end.
         """
-        process = await self._program.start(self._w, "-p", *words, *self._words, PATH=self._path)
+        path = self._target.path
+        process = await self._program.start(self._w, "-p", *words, *self._words, PATH=path)
         async with process:
             assert process.stdin is not None
             await process.stdin.aclose()
             async with anyio.create_task_group() as group:
                 group.start_soon(self._strike, process, kills)
-                with anyio.move_on_after(BOUND + 40):
+                with anyio.move_on_after(self._target.bound):
                     await process.wait()
                 group.cancel_scope.cancel()
-            self._away.unlink(missing_ok=True)
+            await self._target.restore()
             if process.returncode is None:
                 process.kill()
                 raise TimeoutError(f"prong {' '.join(words)} does not end")
@@ -184,81 +150,53 @@ class _Siege:
                 await anyio.sleep(0.005)
             await anyio.sleep(kill.later)
             if kill.whom == "session":
-                kills.pop(0)
                 process.kill()
-                self._counts["session"] += 1
-                return
-            while not (found := _started(process.pid, kill.whom)):  # noqa: ASYNC110 - nobody is told
-                await anyio.sleep(0.05)
+            else:
+                while not await self._target.strike(kill.whom, process.pid):  # noqa: ASYNC110 - nobody is told
+                    await anyio.sleep(0.05)
             kills.pop(0)
-            if kill.whom in _AWAY:
-                self._away.touch()
-            for pid in found:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
             self._counts[kill.whom] += 1
+            if kill.whom == "session":
+                return
             if kill.whom != "gone":
-                await anyio.sleep(kill.away if kill.whom in _AWAY else 0)
-                self._away.unlink(missing_ok=True)
+                await anyio.sleep(kill.away)
+                await self._target.restore()
 
 
-def _started(session: int, whom: Struck) -> list[int]:
-    """Find the workers of a session, or what leads to them."""
-    parents: dict[int, int] = {}
-    lines: dict[int, bytes] = {}
-    for place in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            lines[int(place.name)] = (place / "cmdline").read_bytes()
-            stat = (place / "stat").read_bytes().rpartition(b")")[2].split()
-            parents[int(place.name)] = int(stat[1])
-
-    below = {
-        pid: words
-        for pid, words in lines.items()
-        if pid != session and _descends(pid, {session}, parents)
-    }
-    leads = {pid for pid, words in below.items() if b"/bin/ssh\0" in words}
-    if whom in {"line", "network", "gone"}:
-        return sorted(leads)
-    workers = {pid for pid, words in below.items() if b"\0worker\0--stdio\0" in words} - leads
-    if whom == "worker":
-        return sorted(workers)
-    return sorted(leads | {pid for pid in below if _descends(pid, workers, parents)})
-
-
-def _descends(pid: int, first: set[int], parents: dict[int, int]) -> bool:
-    """Whether a process is one of these, or was started by one."""
-    while pid in parents and pid not in first:
-        pid = parents[pid]
-    return pid in first
-
-
-async def _session(rng: random.Random, counts: Counter[str], folder: Path) -> str:
-    planned = plan_remote(rng)
+async def _session(make: MakeTarget, rng: random.Random, counts: Counter[str], folder: Path) -> str:
+    target = make(rng, folder)
+    planned = plan_remote(rng, target.kinds, target.away)
     async with world(RemoteModel(planned), folder=folder / "it", opens=False) as w:
         w.root.rmdir()
         repo = make_repo(w.root)
         before = repo.fingerprint()
-        siege, words, kills = (
-            _Siege(w, planned, folder, counts),
-            ["Go", "--session-id", "it"],
-            list(planned.kills),
-        )
-        for _ in range(len(kills) + 4):
-            left = len(kills)
-            code = await siege.run(words, kills)
-            if journal_of(w):
-                words = ["--resume", "it"]
-            if code == 2 or (code == 0 and left == 0):
-                break
-            if code not in {0, -9}:
-                return f"{planned}: the program ended with {code}"
-            if code == 0:
-                kills.clear()
-        wrong = _judge(w, repo, folder / "far") or await left_over(folder)
+        try:
+            wrong = await _besiege(w, target, list(planned.kills), counts)
+        finally:
+            left = await target.left()
+        wrong = wrong or _judge(w, repo, folder / "far") or left or await left_over(folder)
         if not wrong and repo.fingerprint() != before:
             wrong = "the user's repository has changed"
-    return f"{planned}: {wrong}" if wrong else ""
+    return f"{planned} on {target.settings}: {wrong}" if wrong else ""
+
+
+async def _besiege(
+    w: World, target: KillTarget, kills: list[RemoteKill], counts: Counter[str]
+) -> str:
+    """Let a session run, and be taken up again, until all kills have happened and all is done."""
+    siege, words = _Siege(w, target, counts), ["Go", "--session-id", "it"]
+    for _ in range(len(kills) + 4):
+        left = len(kills)
+        code = await siege.run(words, kills)
+        if journal_of(w):
+            words = ["--resume", "it"]
+        if code == 2 or (code == 0 and left == 0):
+            break
+        if code not in {0, -9}:
+            return f"the program ended with {code}"
+        if code == 0:
+            kills.clear()
+    return ""
 
 
 def _judge(w: World, repo: Repo, far: Path) -> str:
@@ -323,15 +261,24 @@ def _done(prompt: Prompt) -> set[str]:
     return done
 
 
-@contextmanager
-def trials() -> Generator[CountedTrial]:
-    """Kill sessions with work elsewhere, each in folders of its own."""
+def remote_trials(make: MakeTarget) -> CountedTrial:
+    """Kill sessions with work on targets that are made so, each in folders of its own."""
 
     def trial(rng: random.Random, counts: Counter[str]) -> str:
         folder = Path(tempfile.mkdtemp()).resolve()
         try:
-            return anyio.run(_session, rng, counts, folder)
+            return anyio.run(_session, make, rng, counts, folder)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    yield CountedTrial(trial)
+    return CountedTrial(trial)
+
+
+@contextmanager
+def trials() -> Generator[CountedTrial]:
+    """Kill sessions with work in processes of their own, and by ssh."""
+
+    def make(rng: random.Random, folder: Path) -> KillTarget:
+        return rng.choice([ProcessKills, SshKills])(folder)
+
+    yield remote_trials(make)

@@ -16,6 +16,7 @@ import msgspec
 
 from prong.errors import BadInput
 from prong.prompt import first_difference
+from prong.testing.clock import AnyClock, WallClock
 from prong.testing.http import Exchange, Hangup, Incoming, listen
 from prong.testing.placeholder import Form, Normal
 from prong.testing.run_file import RecordedExchange, RecordedRun, read_run
@@ -31,6 +32,8 @@ from prong.testing.split_delta import filled_pieces
 
 _SETTLE = 0.05
 """Seconds in which an agent may end after its last reply, before others are answered."""
+_END = 1.0
+"""The same where it must have ended: whoever is answered next was told of it."""
 _REMEDY = "if that is meant, record the run anew"
 
 
@@ -46,6 +49,8 @@ class ReplayServer:
         self._run = run
         self._form = form
         self._patience = patience
+        self.clock: AnyClock = WallClock()
+        """By which agents are given time to end."""
         self._played: set[int] = set()
         self._sequence = _Sequence(run)
         self._differences: dict[int, str] = {}
@@ -148,7 +153,7 @@ class ReplayServer:
         if one.end == "whole":
             await exchange.finish()
         if "/" in one.agent and not any(other.agent == one.agent for other in self._left()):
-            await anyio.sleep(_SETTLE)
+            await self.clock.sleep(_settling(self._run, one))
         if one.end != "whole":
             raise Hangup
 
@@ -159,6 +164,26 @@ class ReplayServer:
         """Wait until it is the turn of what happened as number so and so."""
         with anyio.move_on_after(self._patience):
             await self._sequence.reach(int(number))
+
+
+def _settling(run: RecordedRun, last: RecordedExchange) -> float:
+    """Say how long an agent has to end after its last reply.
+
+    A parent that waits for a reply meanwhile goes on when it has it. What its next request says
+    tells whether it had heard of the end by then.
+    """
+    parent, _, name = last.agent.rpartition("/")
+    own = [one for one in run.exchanges if one.agent == parent and not one.optional]
+    end = last.order[2]
+    if not any(asked < end < answered for asked, _, answered in (one.order for one in own)):
+        return _SETTLE
+    told = f"<task-id>{name}</task-id>".encode()
+    following = min((one for one in own if one.order[0] > end), key=_asked, default=None)
+    return _END if following is not None and told in following.body else 0.0
+
+
+def _asked(one: RecordedExchange) -> int:
+    return one.order[0]
 
 
 class _Difference(msgspec.Struct, frozen=True):

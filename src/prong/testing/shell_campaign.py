@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import signal
 import subprocess
 import tempfile
 from collections.abc import Generator
@@ -23,6 +22,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from prong.system.process_tree import ProcessTree, apart
 from prong.testing.torture import Trial
 from prong.tools.access import Running
 from prong.tools.policy import Allow, Policy, decide
@@ -384,8 +384,8 @@ class Ground:
         self._files = {"f": "one\n", "x": "two\n"}
         self._restore()
 
-    def run(self, line: str) -> tuple[bool, bool]:
-        """Run a line; tell whether it reached `zap`, and whether a file changed."""
+    def run(self, line: str, *, seconds: float = 3.0) -> tuple[bool, bool]:
+        """Run a line for so long; tell whether it reached `zap`, and whether a file changed."""
         with subprocess.Popen(
             [shutil.which("bash") or "bash", "-c", line],
             cwd=self.work,
@@ -394,13 +394,12 @@ class Ground:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            start_new_session=True,
+            **apart(),
         ) as process:
             # Read to its end, so that substitutions in the background are done as well.
             with suppress(subprocess.TimeoutExpired):
-                process.communicate(timeout=3)
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate(timeout=seconds)
+            ProcessTree(process.pid).force()
         reached = self._mark.exists()
         self._mark.unlink(missing_ok=True)
         changed = self._state() != self._files

@@ -20,6 +20,7 @@ def swarm(
     Gives how many were killed. For a program without threads: it forks. Raises RuntimeError if a
     work fails by itself.
     """
+    assert sys.platform != "win32"
     killed = 0
     running = {_start(work): name for name, work in works.items()}
     try:
@@ -49,6 +50,7 @@ def swarm(
 
 
 def _start(work: Callable[[], None]) -> int:
+    assert sys.platform != "win32"
     sys.stdout.flush()
     if pid := os.fork():
         return pid

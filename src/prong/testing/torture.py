@@ -23,6 +23,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from prong.errors import NotInstalled
 from prong.testing.counted_trial import CountedTrial
 
 Trial: TypeAlias = Callable[[random.Random], str]
@@ -42,7 +43,10 @@ class Campaign(msgspec.Struct, frozen=True):
     """Where in `prong.testing` its `trials` are."""
 
     def trials(self) -> AbstractContextManager[Trial]:
-        """Make what the trials need."""
+        """Make what the trials need.
+
+        On entering it raises NotInstalled if that cannot be had here.
+        """
         return import_module(f"prong.testing.{self.module}").trials()
 
 
@@ -53,7 +57,10 @@ CAMPAIGNS = {
     "escapes": Campaign("lines that try to leave their sandbox", 4000, "escape_campaign"),
     "kills": Campaign("kill -9 of sessions with children, resumed", 40, "kill_campaign"),
     "remote": Campaign("kill -9 of sessions, workers, machines and lines", 140, "remote_campaign"),
+    "ray": Campaign("the same on a Ray cluster of two machines", 40, "ray_campaign"),
+    "cuts": Campaign("a line by ssh that is cut for a minute", 10, "cut_campaign"),
     "merges": Campaign("kill -9 of `prong merge`, run again", 40, "merge_campaign"),
+    "steps": Campaign("kill -9 between any two calls of git", 600, "step_campaign"),
     "mail": Campaign("kill -9 of 8 writers and a reader of one mailbox", 10, "mail_campaign"),
     "claims": Campaign("kill -9 of 8 who claim tasks of one list", 10, "claim_campaign"),
     "bytes": Campaign("changed and missing bytes of what is stored", 20_000, "damage_campaign"),
@@ -80,6 +87,8 @@ class Report(msgspec.Struct, frozen=True):
     failures: tuple[Failure, ...]
     counts: tuple[tuple[str, int], ...] = ()
     """What was done, by kind and how often, for a campaign that counts it."""
+    left_out: str = ""
+    """Why nothing was tried, if what is needed for it is not installed."""
 
 
 def chance(seed: int, number: int) -> random.Random:
@@ -101,15 +110,21 @@ def run(
     numbers = range(1, (count or campaign.count) + 1) if only is None else range(only, only + 1)
     failures: list[Failure] = []
     tried = 0
-    with campaign.trials() as trial:
-        for number in numbers:
-            if seconds is not None and time.monotonic() - begun > seconds:
-                break
-            tried += 1
-            if what := _tried(trial, chance(seed, number)):
-                failures.append(Failure(number, what))
-        counts = sorted(trial.counts.items()) if isinstance(trial, CountedTrial) else ()
-    return Report(name, seed, tried, time.monotonic() - begun, tuple(failures), tuple(counts))
+    counts: list[tuple[str, int]] = []
+    left_out = ""
+    try:
+        with campaign.trials() as trial:
+            for number in numbers:
+                if seconds is not None and time.monotonic() - begun > seconds:
+                    break
+                tried += 1
+                if what := _tried(trial, chance(seed, number)):
+                    failures.append(Failure(number, what))
+            counts = sorted(trial.counts.items()) if isinstance(trial, CountedTrial) else []
+    except NotInstalled as error:
+        left_out = str(error)
+    took = time.monotonic() - begun
+    return Report(name, seed, tried, took, tuple(failures), tuple(counts), left_out)
 
 
 def _tried(trial: Trial, rng: random.Random) -> str:
@@ -125,6 +140,8 @@ def table(reports: Sequence[Report]) -> Iterator[str]:
     for one in reports:
         figures = f"{one.tried:>8,}{len(one.failures):>10}{one.seconds:>9.1f}"
         yield f"{one.name:<11}{figures}  {CAMPAIGNS[one.name].about}"
+        if one.left_out:
+            yield f"{'':<11}left out: {one.left_out}"
         if one.counts:
             kinds = ", ".join(f"{kind} {times:,}" for kind, times in one.counts)
             yield f"{'':<11}{sum(times for _, times in one.counts):>8,} done: {kinds}"

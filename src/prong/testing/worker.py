@@ -97,6 +97,7 @@ def _end(number: int) -> MayEnd:
 
 
 def _die() -> None:
+    assert sys.platform != "win32"
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -105,13 +106,20 @@ def _wait() -> None:
         time.sleep(1)
 
 
+def _ask_on() -> None:
+    """Ask for ever: however slow this is, some time it is more than can be answered."""
+    many = b"".join(frame(_end(number), RUN) for number in range(5_000))
+    while True:
+        _write(many)
+
+
 EARLY: Mapping[str, Callable[[], None]] = {
     "ends at once": lambda: sys.exit(3),
     "is killed at once": _die,
     "says nothing": _wait,
     "another version": lambda: _say(Ready(version=99), CONTROL),
     "no hello": lambda: _say(Over()),
-    "not a frame": lambda: _write(b"Traceback (most recent call last):\n" * 9),
+    "not a frame": lambda: _write(b"Welcome to this machine.\n" * 9),
     "a gigabyte": lambda: _write((1 << 30).to_bytes(4) + b"{"),
 }
 """What it does in place of its hello."""
@@ -170,7 +178,7 @@ LATE: Mapping[str, Callable[[RunSpec], None]] = {
     "a tool without leave": lambda _: _say(
         Use(number=1, name="Agent", calls=((CallId("x"), "{}"),))
     ),
-    "too many questions": lambda _: _write(b"".join(frame(_end(n), RUN) for n in range(5_000))),
+    "too many questions": lambda _: _ask_on(),
     "an end before the end": lambda _: _say(Over()),
 }
 """What it does once it has its run."""
