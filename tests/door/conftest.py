@@ -136,7 +136,7 @@ class Screen:
     def text(self) -> str:
         return self.tmux("capture-pane", "-p", "-J", "-S", "-200", "-t", "it")
 
-    async def see(self, *wanted: str, seconds: float = 20.0) -> str:
+    async def see(self, *wanted: str, seconds: float = 50.0) -> str:
         """Wait until all of it is on the screen."""
         shown = ""
         with anyio.move_on_after(seconds):
@@ -146,6 +146,12 @@ class Screen:
                     return shown
                 await anyio.sleep(0.05)
         raise AssertionError(f"{wanted} is not on the screen:\n{shown}")
+
+    async def rest(self) -> None:
+        """Wait until nothing is being done: an answer is seen before its turn has ended."""
+        with anyio.fail_after(50):
+            while any(row.startswith("· ") for row in self.rows()):
+                await anyio.sleep(0.05)
 
     def type(self, text: str) -> None:
         self.tmux("send-keys", "-t", "it", "-l", text)

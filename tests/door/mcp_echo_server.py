@@ -6,6 +6,7 @@ import base64
 import os
 import sys
 
+import anyio
 from mcp.server.mcpserver import Image, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import (
@@ -46,9 +47,16 @@ def fail() -> str:
     raise ToolError("on purpose")
 
 
+calls = 0
+
+
 @server.tool()
-def crash() -> str:
+async def crash() -> str:
     """End the process."""
+    global calls  # noqa: PLW0603 - of this process
+    calls += 1
+    if calls < int(os.environ.get("CRASH_AFTER", "1")):
+        await anyio.sleep_forever()
     print("last words of the server", file=sys.stderr, flush=True)
     os._exit(3)
 

@@ -1,7 +1,8 @@
 """An MCP server that wants a login, and the place to log in, for tests: `... PORT [WORD ...]`.
 
 Words make it worse: `denies`, `elsewhere`, `far_token` and `far_register` (metadata leads to another
-machine), `other_resource`, `other_issuer`, `short` (tokens end at once), `no_refresh`.
+machine), `other_resource`, `other_issuer`, `short` (tokens end at once), `no_refresh`; with
+`agreed` it knows one program and registers none, with `secret` that one has a secret.
 """
 
 from __future__ import annotations
@@ -57,11 +58,16 @@ async def metadata(_: Request) -> Response:
 
 
 async def register(request: Request) -> Response:
+    if "agreed" in WORDS:
+        return JSONResponse({"error": "access_denied"}, status_code=403)
     return JSONResponse({**await request.json(), "client_id": "client-1"}, status_code=201)
 
 
 async def authorize(request: Request) -> Response:
     given = request.query_params
+    back = given["redirect_uri"].startswith("http://localhost:")
+    if "agreed" in WORDS and not (given["client_id"] == "agreed-1" and back):
+        return Response("unknown program", status_code=400)
     code = secrets.token_urlsafe(8)
     codes[code] = given["code_challenge"]
     answer = {"code": code, "state": given["state"]}
@@ -72,6 +78,8 @@ async def authorize(request: Request) -> Response:
 
 async def token(request: Request) -> Response:
     form = await request.form()
+    if "secret" in WORDS and form.get("client_secret") != "hush-0123456789":
+        return JSONResponse({"error": "invalid_client"}, status_code=401)
     if form["grant_type"] == "refresh_token":
         if form["refresh_token"] not in refreshes or "no_refresh" in WORDS:
             return JSONResponse({"error": "invalid_grant"}, status_code=400)

@@ -2,7 +2,7 @@
 
 `late FILE`: answers only once the file is there. `many N`: has so many tools. `hang`: has a tool
 that never answers. `grow`: has a tool that adds another. `form`: asks the user something. `flood`,
-`noise`: writes without end. `asleep`: never answers at all. `stubborn`: ends by no kind word.
+`noise`: writes without end. `guard`: has a tool that judges. `asleep`: never answers at all. `stubborn`: ends by no kind word.
 """
 
 from __future__ import annotations
@@ -100,6 +100,15 @@ def review(file: str, focus: str = "all") -> str:
     return f"Please review {file} for {focus}."
 
 
+def guard(command: str, event: str = "") -> str:
+    """Judge a command."""
+    if "break" in command:
+        raise ValueError("it broke")
+    if "touch" in command:
+        return f'{{"decision": "block", "reason": "{event}: nothing is made here"}}'
+    return ""
+
+
 def begin(word: str, rest: list[str]) -> None:
     """Do what the words ask for before the server starts."""
     match word:
@@ -110,6 +119,8 @@ def begin(word: str, rest: list[str]) -> None:
             for number in range(int(rest[0])):
                 about = f"Do the thing number {number} with widgets."
                 server.add_tool(lookup, name=f"tool_{number}", description=about)
+        case "guard":
+            server.add_tool(guard, name="guard")
         case "flood":
             while True:
                 sys.stdout.write("x" * 65536)

@@ -13,6 +13,7 @@ import anyio
 import pytest
 import yaml
 
+from prong.host.launcher import VOLUME
 from prong.testing import Script, World, Worlds, call, say
 from prong.testing.program import Program
 
@@ -100,3 +101,12 @@ def test_the_image_is_made_of_what_is_there() -> None:
         [sys.executable, "-m", "prong", "--version"], capture_output=True, check=True
     )
     assert done.stdout.startswith(b"prong ")
+
+
+@pytest.mark.spec("R4")
+def test_the_image_can_be_a_remote_target() -> None:
+    """A volume takes the owner of the image's folder: the image has it, as its user's own."""
+    text = (ROOT / "Dockerfile").read_text()
+    (made,) = re.findall(r"install -d -o prong -g prong (.+?)(?: \\)?$", text, re.MULTILINE)
+    assert VOLUME in made.split()
+    assert text.index(VOLUME) < text.index("USER prong")

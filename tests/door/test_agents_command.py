@@ -21,7 +21,6 @@ def prong(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "HOME": str(tmp_path / "home")},
         capture_output=True,
         text=True,
-        timeout=30,
         check=False,
     )
 

@@ -31,6 +31,8 @@ def desktop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
+    # A program that stands for another may start slowly here.
+    monkeypatch.setattr("prong.face.edit.attachment._SECONDS", 50.0)
     for name in ("SSH_CONNECTION", "WAYLAND_DISPLAY", "DISPLAY", "TMUX"):
         monkeypatch.delenv(name, raising=False)
     return folder
@@ -63,6 +65,19 @@ async def test_a_picture_is_taken_from_a_desktop_of_linux(
 
     assert await copied_picture() == image(data, kind)
     assert [call.words for call in program.calls] == [lists, takes]
+
+
+async def test_a_clipboard_that_gives_no_answer_is_not_an_empty_one(
+    desktop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has copied a picture is not told that there is none."""
+    monkeypatch.setenv("DISPLAY", ":9")
+    monkeypatch.setattr("prong.face.edit.attachment._SECONDS", 0.2)
+    (desktop / "xclip").write_text("#!/bin/sh\nexec /bin/sleep 60\n")
+    (desktop / "xclip").chmod(0o755)
+
+    told = "the clipboard cannot be read: xclip gave no answer in 0.2 s"
+    assert await copied_picture() == told
 
 
 @pytest.mark.parametrize(

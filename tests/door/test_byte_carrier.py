@@ -68,7 +68,7 @@ async def test_each_byte_arrives_once(seed: int) -> None:
         await anyio.to_thread.run_sync(lambda: os.write(given, data[:100_000]))
         await anyio.to_thread.run_sync(lambda: os.write(given, data[100_000:]))
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(50):
         async with anyio.create_task_group() as group:
             group.start_soon(feed)
             group.start_soon(carry, line, source, sink)
@@ -87,7 +87,7 @@ async def test_a_line_that_is_cut_for_good_is_given_up() -> None:
     """After too long a time it is said, and nobody waits any more."""
     source, given = os.pipe()
     process = HeldProcess(ECHO)
-    with anyio.fail_after(20), pytest.raises(WorkerFailed, match="could not be reached"):
+    with anyio.fail_after(50), pytest.raises(WorkerFailed, match="could not be reached"):
         await carry(CutLine(process, 1, always=True), source, given, patience=0.1)
 
     assert process.running
@@ -102,7 +102,7 @@ async def test_how_it_ended_is_told_with_its_last_words() -> None:
     source, given = os.pipe()
     taken, sink = os.pipe()
     words = "import sys; print('said'); sys.stderr.write('why\\n'); sys.exit(7)"
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         last = await carry(CutLine(HeldProcess((sys.executable, "-c", words)), 5), source, sink)
 
     assert (last.code, last.errors) == (7, "why")
@@ -129,11 +129,15 @@ async def test_bytes_that_are_missing_are_no_bytes() -> None:
 
 
 @pytest.mark.parametrize("known", ["all of it", "nothing"])
-async def test_who_asks_after_the_end_hears_how_it_ended(known: str) -> None:
+async def test_who_asks_after_the_end_hears_how_it_ended(
+    known: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What was given and not yet acknowledged when it is ended keeps nobody from hearing of that."""
+    monkeypatch.setattr("prong.host.held_process._GRACE", 50.0)
     process = HeldProcess(ECHO)
     await process.push(0, b"one")
-    given = await process.pull(0, 5.0)
+    given = await process.pull(0, 50.0)
+    assert given.data == b"one"
     await process.end()
 
     last = await process.pull(len(given.data) if known == "all of it" else 0, 5.0)
@@ -149,7 +153,7 @@ async def test_who_writes_when_it_is_ended_waits_no_longer() -> None:
     async def push() -> None:
         written.append(await process.push(0, bytes(2_000_000)))
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         async with anyio.create_task_group() as group:
             group.start_soon(push)
             await anyio.sleep(0.2)
@@ -165,7 +169,7 @@ async def test_a_side_that_listens_no_more_is_known_as_such() -> None:
     os.close(taken)
     process = HeldProcess(ECHO)
     await process.push(0, b"one")
-    with anyio.fail_after(20), pytest.raises(BrokenPipeError):
+    with anyio.fail_after(50), pytest.raises(BrokenPipeError):
         await carry(CutLine(process, 3), source, sink)
 
     assert process.running

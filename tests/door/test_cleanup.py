@@ -174,6 +174,7 @@ def _held_by(pid: int) -> str:
     return f"prong: in use by process {pid} (started 1) on {os.uname().nodename}"
 
 
+@pytest.mark.timeout(240)
 async def test_the_command_says_what_it_did(repo: Repo, host: LocalHost) -> None:
     """In prose and as JSON, with what is kept and why; it is given alone."""
     await child(repo, host, "one")

@@ -71,6 +71,25 @@ async def test_the_wrong_word_is_named(
 
 
 @pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (["help"], ["--help"]),
+        (["help", "merge"], ["merge", "--help"]),
+        (["version"], ["--version"]),
+    ],
+)
+async def test_help_is_no_message(
+    world: Worlds, program: Any, words: list[str], option: list[str]
+) -> None:
+    """`prong help` and `prong version` are answered by the program, and no model is asked."""
+    async with world([], opens=False) as w:
+        done = await program.run(w, *words)
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert done.stdout == (await program.run(w, *option)).stdout
+        assert not w.server.records
+
+
+@pytest.mark.parametrize(
     "words",
     [
         ["-p", "--allowed-tools", "Read", "ping"],

@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 from functools import partial
+from math import inf
 from typing import Any
 
 import anyio
@@ -17,6 +18,8 @@ from prong.journal.eventlog import EventLog
 from prong.testing import Script, Step, World, Worlds, call, calls, forks, report, say, stall
 from prong.testing.request import Request
 from prong.testing.span import check_events
+from shared.running import runs
+from shared.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L1", "L8")]
 
@@ -58,12 +61,13 @@ async def _killed(w: World, program: Any, model: Model, words: list[str], after:
         return await process.wait() < 0
 
 
+@pytest.mark.timeout(240)
 async def test_kill_at_many_points(world: Worlds, program: Any) -> None:
     """After a kill at any request or moment the session goes on with a valid conversation."""
     model = Model()
     allowed = ["--permission-mode", "bypassPermissions"]
     async with world(model, files={"a": "alpha\n"}, opens=False) as w:
-        points = [(1, 9.0), (2, 9.0), (3, 9.0), *((-1, 0.25 + 0.06 * n) for n in range(8))]
+        points = [(1, inf), (2, inf), (3, inf), *((-1, 0.25 + 0.06 * n) for n in range(8))]
         words = allowed
         for kill_at, after in points:
             model.kill_at = kill_at
@@ -105,38 +109,95 @@ async def test_kill_in_mid_stream_loses_only_the_reply(world: Worlds, program: A
         assert "Half." not in body
 
 
-@pytest.mark.parametrize("size", [30_000, 60_000, 90_000])
+@pytest.mark.spec("T2", "T5")
+async def test_kill_after_a_command_was_sent_to_the_background(world: Worlds, program: Any) -> None:
+    """It ends with Prong, and whoever resumes is told once, with what it had printed."""
+    command = "echo $$ > pid; echo half; touch up; exec sleep 600"
+    words = ["--permission-mode", "bypassPermissions"]
+    begun = [call("Bash", {"command": command}), stall(600, then=say("Never."))]
+    script = Script(begun, forever=say("I see."))
+    async with world(script, opens=False) as w:
+        streams = ("--input-format", "stream-json", "--output-format", "stream-json")
+        process: Process = await program.start(w, *streams, *words)
+        async with process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            await process.stdin.send(b'{"type": "say", "text": "Go"}\n')
+            while not (w.root / "up").exists():
+                await anyio.sleep(0.02)
+            await process.stdin.send(b'{"type": "background"}\n')
+            seen = b""
+            while b'"task_started"' not in seen:
+                seen += await process.stdout.receive()
+            # Whether anything more is printed until then is not said.
+            await until(lambda: len(w.server.records) >= 2)
+            process.kill()
+            await process.wait()
+        done = await program.run(w, "-p", "Go on", "--continue", *words)
+        assert done.stdout == b"I see.\n", done.stderr
+        body = w.server.records[-1].body.decode()
+        assert body.count("Goes on in the background as task-1") == 1
+        assert body.count("<task-notification>") == 1
+        assert "ended with the session" in body
+        pid = int((w.root / "pid").read_text())
+        while runs(pid):
+            await anyio.sleep(0.02)
+
+
+async def _with_files_up_to(
+    size: int, w: World, program: Any
+) -> subprocess.CompletedProcess[bytes]:
+    """Ask where no file can grow beyond a size, as on a full disk."""
+    limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (size, size))
+    return await anyio.to_thread.run_sync(
+        lambda: subprocess.run(
+            [sys.executable, "-m", "prong", "-p", "Go", "--allowed-tools", "Bash"],
+            cwd=w.root,
+            env=program.environment(w),
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            preexec_fn=limit,  # the child has one thread here
+            check=False,
+        )
+    )
+
+
+@pytest.mark.parametrize("size", [60_000, 90_000])
 async def test_a_full_disk(world: Worlds, program: Any, size: int) -> None:
     """When nothing more can be written it is said; what was stored before is good."""
     script = [call("Bash", {"command": "seq 4000"}) for _ in range(6)]
     async with world([*script, say("Done."), say("Room again.")], opens=False) as w:
-        limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (size, size))
-        done = await anyio.to_thread.run_sync(
-            lambda: subprocess.run(
-                [sys.executable, "-m", "prong", "-p", "Go", "--allowed-tools", "Bash"],
-                cwd=w.root,
-                env=program.environment(w),
-                capture_output=True,
-                stdin=subprocess.DEVNULL,
-                preexec_fn=limit,  # the child has one thread here
-                check=False,
-                timeout=30,
-            )
-        )
+        done = await _with_files_up_to(size, w, program)
         assert done.returncode == 1, (done.returncode, done.stderr)
         assert b"everything before is safe" in done.stderr
         assert b"Traceback" not in done.stderr
-        if size > 30_000:
-            checked = await program.run(w, "verify")
-            assert checked.returncode == 0, checked.stdout
-            w.server.moves_prefix = "a reply that could not be stored is not repeated"
-            again = await program.run(w, "-p", "Again", "--continue", "--allowed-tools", "Bash")
-            assert again.returncode == 0, again.stderr
+        checked = await program.run(w, "verify")
+        assert checked.returncode == 0, checked.stdout
+        w.server.moves_prefix = "a reply that could not be stored is not repeated"
+        named = done.stderr.decode().split("--resume ")[1].split()[0]
+        again = await program.run(w, "-p", "Again", "--resume", named, "--allowed-tools", "Bash")
+        assert again.returncode == 0, again.stderr
+
+
+@pytest.mark.parametrize("size", [50, 20_000, 30_000])
+async def test_a_disk_that_is_full_from_the_start(world: Worlds, program: Any, size: int) -> None:
+    """No session is named that is not there: it is said that nothing was stored, and to ask again."""
+    async with world([say("Room again.")], opens=False) as w:
+        done = await _with_files_up_to(size, w, program)
+        assert done.returncode == 1, (done.returncode, done.stderr)
+        assert b"nothing was stored yet: free some space, then ask again" in done.stderr
+        assert b"--resume" not in done.stderr
+        assert b"Traceback" not in done.stderr
+        assert not w.server.records
+        again = await program.run(w, "-p", "Go")
+        assert again.stdout == b"Room again.\n", again.stderr
 
 
 async def test_a_command_that_never_ends(world: Worlds, program: Any) -> None:
     """It is stopped at its timeout, and the model is told."""
-    script = [call("Bash", {"command": "echo so far; sleep 600", "timeout": 300}), say("I see.")]
+    # Time enough for a shell to say its first words, however busy the machine is.
+    command = {"command": "echo so far; sleep 600", "timeout": 10_000}
+    script = [call("Bash", command), say("I see.")]
     async with world(script, opens=False) as w:
         done = await program.run(w, "-p", "Go", "--allowed-tools", "Bash")
         assert done.stdout == b"I see.\n"
@@ -163,7 +224,7 @@ async def test_a_fork_is_told_of_its_command_after_a_kill(world: Worlds, program
                 await anyio.sleep(0.02)
             process.kill()
             await process.wait()
-        with anyio.fail_after(30):
+        with anyio.fail_after(50):
             done = await program.run(w, "-p", "--resume", "it", *free)
         assert done.returncode == 0, done.stderr
         told = w.server.lineages()

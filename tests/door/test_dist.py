@@ -18,7 +18,7 @@ import pytest
 import prong
 from prong.testing import ServerProcess, call, say
 
-pytestmark = [pytest.mark.door, pytest.mark.spec("X4")]
+pytestmark = [pytest.mark.door, pytest.mark.spec("X4"), pytest.mark.timeout(240)]
 
 ROOT = Path(__file__).parents[2]
 
@@ -69,7 +69,6 @@ def run(home: Path, folder: Path, *words: str, **env: str) -> subprocess.Complet
     )
 
 
-@pytest.mark.timeout(240)
 def test_the_program_runs_from_the_wheel(home: Path, tmp_path: Path):
     """`prong -p` reads a file and answers, with nothing of this checkout on its path."""
     (tmp_path / "a.txt").write_text("42\n")
@@ -85,7 +84,6 @@ def test_the_program_runs_from_the_wheel(home: Path, tmp_path: Path):
     assert prong.__version__ in version.stdout
 
 
-@pytest.mark.timeout(240)
 def test_an_agent_in_a_process_of_its_own_runs_from_the_wheel(home: Path, tmp_path: Path):
     """Workers find the package again, and the test kit is part of it."""
     code = (

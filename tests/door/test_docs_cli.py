@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/cli.md").read_text("utf-8")
 
 
+@pytest.mark.timeout(240)
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="argparse lays help out in another way")
 def test_the_page_shows_what_the_program_prints():
     """docs/cli.md is what `make docs` would write."""

@@ -279,7 +279,7 @@ async def test_an_editor_that_reads_no_more(world: Worlds, program: Program) -> 
             )
             await anyio.wait_readable(reader)
             os.close(reader)
-            with anyio.fail_after(20):
+            with anyio.fail_after(50):
                 while process.returncode is None:
                     with suppress(anyio.BrokenResourceError):
                         await process.stdin.send(b"what?\n")
@@ -581,7 +581,7 @@ async def test_everything_is_told_before_the_answer(world: Worlds, program: Prog
         editor.read_no_more()
         number = await editor.ask("session/prompt", sessionId=session, prompt=[said("Tell")])
         (record,) = w.store.rglob("events.jsonl")
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             while b"turn_finished" not in record.read_bytes():
                 await anyio.sleep(0.05)
         editor.read_on()

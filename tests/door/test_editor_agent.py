@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyio
 import pytest
 
 from prong.testing import Script, Worlds, call, forks, report, say
@@ -156,6 +157,7 @@ async def test_a_fork_can_be_stopped(world: Worlds, program: Program) -> None:
         session = await editor.open(w)
         number = await editor.ask("session/prompt", sessionId=session, prompt=[said("Split it")])
         pid = await begun(w.root / "begun")
+        await editor.until(lambda: bool(editor.updates("subagent_update")))
         child = editor.updates("subagent_update")[0]["sessionId"]
         await editor.notify("session/cancel", sessionId=child)
 
@@ -233,6 +235,10 @@ async def test_a_question_of_a_resumed_agent_is_put(world: Worlds, program: Prog
             session = await editor.open(w)
             await editor.ask("session/prompt", sessionId=session, prompt=[said("Split it")])
             await editor.until(lambda: "Waiting." in editor.text() and bool(editor.asked))
+            # What was said is heard before it is stored.
+            (journal,) = w.store.glob("projects/*/*.jsonl")
+            while b"Waiting." not in journal.read_bytes():
+                await anyio.sleep(0.02)
             editor.process.kill()
         async with open_editor(program, w) as editor:
             given: dict[str, Any] = {"sessionId": session, "cwd": str(w.root), "mcpServers": []}

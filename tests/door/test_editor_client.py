@@ -117,9 +117,15 @@ async def test_the_official_python_client(world: Worlds, program: Program) -> No
     client = Client()
     async with world(play(), opens=False, serving=SEVERAL) as w:
         words = ("-m", "prong", "acp", *QUIET)
-        env = program.environment(w)
         async with acp.spawn_agent_process(
-            client, sys.executable, *words, env=env, cwd=w.root, use_unstable_protocol=True
+            client,
+            sys.executable,
+            *words,
+            env=program.environment(w),
+            cwd=w.root,
+            use_unstable_protocol=True,
+            # Two seconds if nothing is said, and then it is ended by a signal.
+            transport_kwargs={"shutdown_timeout": 50.0},
         ) as (conn, process):
             begun_with = await conn.initialize(protocol_version=acp.PROTOCOL_VERSION)
             assert begun_with.agent_info.name == "prong"

@@ -7,9 +7,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import prong
+from prong.face.input_line import read_command
 from prong.testing import Script, Worlds, call, fail, say
 from prong.testing.repository import Repo
 
@@ -39,6 +41,23 @@ async def test_json_has_the_keys_that_scripts_know(world: Worlds, program: Any) 
     assert told["duration_ms"] > 0
 
 
+async def test_json_of_a_resumed_session_can_be_added_up(world: Worlds, program: Any) -> None:
+    """What scripts know is of each run; our own keys are of the session."""
+    async with world([say("One."), say("Two, at some length.")], opens=False) as w:
+        words = ("-p", "Go", "--output-format", "json")
+        one, two = [
+            json.loads((await program.run(w, *words, *more)).stdout) for more in ((), ("-c",))
+        ]
+
+    assert one["session_id"] == two["session_id"]
+    assert (one["num_turns"], two["num_turns"], two["turns"]) == (1, 1, 2)
+    assert one["total_cost_usd"] + two["total_cost_usd"] == pytest.approx(two["cost"])
+    names = {"output_tokens": "output", "cache_read_input_tokens": "read"}
+    for name, own in names.items():
+        assert one["usage"][name] + two["usage"][name] == two["usage"][own]
+    assert two["usage"]["output_tokens"] > one["usage"]["output_tokens"] > 0
+
+
 async def test_json_says_how_a_run_failed(world: Worlds, program: Any) -> None:
     """A run that came to a limit is an error, and says by the known word of which kind."""
     async with world(Script(forever=call("Bash", {"command": "ls"})), opens=False) as w:
@@ -46,6 +65,7 @@ async def test_json_says_how_a_run_failed(world: Worlds, program: Any) -> None:
         told = json.loads(done.stdout)
 
     assert (told["subtype"], told["is_error"]) == ("error_max_turns", True)
+    assert told["errors"] == [told["detail"]] != [""]
 
 
 @SEVERAL
@@ -209,6 +229,7 @@ async def test_a_session_has_a_worktree_of_its_own(world: Worlds, program: Any) 
         assert both.returncode == 2
 
 
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize(
     ("command", "runs", "said"),
     [
@@ -264,12 +285,45 @@ async def test_a_block_that_cannot_be_taken_is_refused(
         assert b"input line" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b'{"type":"user","message":{"content":5}}', r"`\$.message.content`"),
+        (b'{"type":"user","message":{}}', "missing required field `content`"),
+        (b'{"type":"user"}', "missing required field `message`"),
+        (
+            b'{"type":"user","message":{"role":"assistant","content":"x"}}',
+            "its role is 'assistant'",
+        ),
+        (b'{"type":"sya","text":"x"}', "no command of the type 'sya'; did you mean 'say'?"),
+        (b'{"type":"control_request"}', "no command of the type 'control_request'; they are user,"),
+        (b'{"type":"say","text":5}', r"Expected `str`, got `int` - at `\$.text`"),
+        (b"[]", "Expected `object`"),
+        (b"{}", "missing required field `type`"),
+    ],
+)
+def test_a_line_that_is_no_command_says_why(line: bytes, why: str) -> None:
+    """The fault is told of the line that was meant, not that it is another kind of line."""
+    with pytest.raises(msgspec.ValidationError, match=why):
+        read_command(line)
+
+
 async def test_betas_are_sent(world: Worlds, program: Any) -> None:
     """`--betas` names features in Anthropic's header, and is part of what siblings share."""
     async with world([say("Hi.")], opens=False) as w:
         await program.run(w, "-p", "Hi", "--betas", "context-1m-2025-08-07,other")
         (record,) = w.server.records
         assert record.headers["anthropic-beta"] == "context-1m-2025-08-07,other"
+
+
+async def test_all_tools_have_a_name(world: Worlds, program: Any) -> None:
+    """`--tools default` is what scripts for another program say to have them all."""
+    async with world([say("Hi."), say("Hi.")], opens=False, moves_prefix="two sessions") as w:
+        for words in ((), ("--tools", "default")):
+            done = await program.run(w, "-p", "Hi", *words)
+            assert done.returncode == 0, done.stderr
+        usual, named = (json.loads(record.body)["tools"] for record in w.server.records)
+        assert named == usual
 
 
 @pytest.mark.parametrize(
@@ -279,6 +333,16 @@ async def test_betas_are_sent(world: Worlds, program: Any) -> None:
         (("merge", "--dry"), b"no option --dry; did you mean --dry-run?"),
         (("doctor", "--setings", "x"), b"no option --setings; did you mean --settings?"),
         (("cost", "--jsn"), b"no option --jsn; did you mean --json?"),
+        (("show", "--formt", "html"), b"no option --formt; did you mean --format?"),
+        (("export", "--ouput", "x"), b"no option --ouput; did you mean --output?"),
+        (("import", "--nam", "x"), b"no option --nam; did you mean --name?"),
+        (("trace", "--outpt", "x"), b"no option --outpt; did you mean --output?"),
+        (("web", "--exprt", "x"), b"no option --exprt; did you mean --export?"),
+        (("plugin", "list", "--jsn"), b"no option --jsn; did you mean --json?"),
+        (("plugin", "list", "a", "b"), b"'b' is one word too many"),
+        (("team", "delete", "x", "--forc"), b"no option --forc; did you mean --force?"),
+        (("mcp", "check", "--jsn"), b"no option --jsn; did you mean --json?"),
+        (("mcp", "add", "x", "--scpe", "user", "y"), b"no option --scpe; did you mean --scope?"),
         (("trust", "a", "b"), b"'b' is one word too many"),
         (("--modle", "x", "-p", "hi"), b"no option --modle; did you mean --model?"),
         (("sesions",), b"did you mean 'prong sessions'?"),
@@ -355,3 +419,33 @@ async def test_a_worktree_that_is_kept_is_told_in_the_terminal_too(
         done = await program.run(w, *words, stdin=b"/exit\n")
 
     assert b"work kept on prong/mine (0 commits, 1 file, not all committed)" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("flag", "instead"),
+    [
+        ("--chrome", "prong mcp add chrome -- npx -y chrome-devtools-mcp"),
+        ("--ide", "prong acp"),
+        ("--mcp-debug", "prong mcp check"),
+        ("--teleport=x", "prong import"),
+    ],
+)
+async def test_a_thing_that_is_had_in_another_way_is_named(
+    world: Worlds, program: Any, flag: str, instead: str
+) -> None:
+    """A flag for what is not here is refused as unknown, with what to use in its place."""
+    async with world(opens=False) as w:
+        done = await program.run(w, "-p", "Hi", flag)
+
+    last = done.stderr.decode().splitlines()[-1]
+    assert done.returncode == 2
+    assert f"there is no option {flag.partition('=')[0]}; " in last
+    assert instead in last
+
+
+async def test_a_browser_that_is_not_there_can_be_declined(world: Worlds, program: Any) -> None:
+    """`--no-chrome` asks for what is so anyway."""
+    async with world([say("Hi.")], opens=False) as w:
+        done = await program.run(w, "-p", "Hi", "--no-chrome")
+
+    assert (done.returncode, done.stdout) == (0, b"Hi.\n")

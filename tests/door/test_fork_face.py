@@ -154,6 +154,28 @@ async def test_forks_by_hand_in_worktrees(
         assert "say what" in (await talk.enter("/fork --worktree"))[0]
 
 
+@pytest.mark.spec("F21", "X1")
+async def test_a_mistyped_flag_of_fork_starts_nothing(
+    world: Worlds, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is named with the one that was meant; behind `--` any text is the fork's."""
+    script = Script([say("Hello.")], {"--workree": [report("one")]}, forever=say("ok"))
+    async with world(script, mode="bypassPermissions") as w:
+        await w.session.run("Hi")
+        talk = Typing(w.session, capsys)
+        for slip, meant in (("--workree", "--worktree"), ("--remot:box", "--remote")):
+            said = (await talk.enter(f"/fork {slip} change it"))[0]
+            assert f"no option {slip}; did you mean {meant}?" in said
+        assert "--worktree and --remote[:NAME]" in (await talk.enter("/fork --bogus x"))[0]
+        assert not w.parts.supervisor.children
+
+        await talk.enter(f"/fork -- --workree {LEAD}change it")
+        await w.session.wait_settled()
+        assert len(w.parts.supervisor.children) == 1
+        assert f"--workree {LEAD}change it" in str(w.bodies())
+        assert "-- --workree" not in str(w.bodies())
+
+
 @pytest.mark.spec("F16", "X1")
 async def test_a_fan_out_takes_a_line_for_each_and_one_for_all(
     world: Worlds, capsys: pytest.CaptureFixture[str]
@@ -197,7 +219,7 @@ async def test_a_long_report_is_shown_whole_on_demand(
         await talk.enter("/fork Part 1.")
         await w.session.wait_settled()
         assert await talk.enter("/report fork-1") == told.splitlines()
-        assert (await talk.enter("/report nobody"))[0].startswith("say whose")
+        assert (await talk.enter("/report nobody"))[0].startswith("there is no agent 'nobody'")
 
 
 @pytest.mark.spec("X2")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from contextlib import aclosing
 from pathlib import Path
+from uuid import uuid4
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from prong.config.model import choose
@@ -23,6 +25,7 @@ from prong.testing import Server, say
 from prong.testing.http import Exchange, listen
 from prong.testing.transport import NoTransport
 from prong.wire import HeadSpec, Tail
+from shared.running import runs, started_with
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L9")]
 KEY = "sk-helped-0123456789"
@@ -110,10 +113,22 @@ async def test_what_a_command_started_does_not_stay(tmp_path: Path):
     signed = await helper.sign(OutboundRequest("POST", "http://x", (), ()))
 
     assert dict(signed.headers)["x-api-key"] == KEY
-    stat = Path(f"/proc/{note.read_text().strip()}/stat")
-    with anyio.fail_after(20):
-        while stat.exists() and stat.read_text().split()[2] != "Z":
+    with anyio.fail_after(40):
+        while runs(int(note.read_text())):
             await anyio.sleep(0.01)
+
+
+async def test_whoever_is_cancelled_while_a_command_starts_waits_for_its_end():
+    """However early that is, no process is left that nobody waits for."""
+    word, found = f"600.{uuid4().int}", list[int]()
+    helper = KeyHelper(NoTransport(), f"exec sleep {word}", {"PATH": "/usr/bin:/bin"})
+    async with anyio.create_task_group() as group:
+        group.start_soon(helper.sign, OutboundRequest("POST", "http://x", (), ()))
+        while not found:
+            await anyio.lowlevel.checkpoint()
+            found = started_with(word)
+        group.cancel_scope.cancel()
+    assert not Path(f"/proc/{found[0]}").exists()
 
 
 def test_only_the_vendor_that_it_is_for_gets_such_a_key(tmp_path: Path):
@@ -170,15 +185,26 @@ async def test_a_web_page_is_no_reply(api: str, kind: str):
     assert asked == 1
 
 
-@pytest.mark.parametrize("body", [b'{"detail":"Not Found"}', b"404 page not found", b""])
-async def test_a_server_of_the_chat_api_alone_is_recognised(body: bytes):
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (404, b'{"detail":"Not Found"}'),
+        (404, b"404 page not found"),
+        (404, b""),
+        (405, b'{"detail":"Method Not Allowed"}'),
+        (501, b'{"error":{"message":"not implemented"}}'),
+        (400, b'{"error":{"message":"Unsupported endpoint /v1/responses"}}'),
+        (200, b'{"error":"Unexpected endpoint or method. (POST /v1/responses)"}'),
+    ],
+)
+async def test_a_server_of_the_chat_api_alone_is_recognised(status: int, body: bytes):
     """If there is no Responses API, the way to ask the other one is said in the same line."""
-    said, asked = await failing(404, body, "application/json", "responses")
+    said, asked = await failing(status, body, "application/json", "responses")
 
     assert "--api chat" in said
     assert "\n" not in said
     assert asked == 1
-    assert "--api" not in (await failing(404, body, "", "chat"))[0]
+    assert "--api" not in (await failing(status, body, "application/json", "chat"))[0]
 
 
 async def test_a_key_helper_serves_a_whole_session(world):

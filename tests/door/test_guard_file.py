@@ -133,9 +133,12 @@ def test_guards_of_another_program_are_not_passed_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("effect", ["deny", "ask", "allow"])
-@pytest.mark.parametrize("text", ["bash", "BASH(rm:*)", "read(.env)", "Bash(", "web_fetch", "b*h"])
+@pytest.mark.parametrize(
+    "text",
+    ["bash", "BASH(rm:*)", "read(.env)", "Bash(", "web_fetch", "b*h", "Bsah(rm:*)", "Raed(.env)"],
+)
 async def test_a_flag_with_a_slip_is_an_error(world: Worlds, effect: str, text: str) -> None:
-    """A rule of an option that names no tool but for its case starts no session."""
+    """A rule of an option that names no tool, but one by its case or its letters, starts no session."""
     with pytest.raises(UsageError, match=r"did you mean|is wrong"):
         async with world([say("Hi.")], **{effect: (text,)}):
             pass

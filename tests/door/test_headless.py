@@ -6,7 +6,6 @@ import base64
 import json
 import os
 import signal
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -16,6 +15,7 @@ from anyio.abc import Process
 from prong.testing import (
     Options,
     Script,
+    Step,
     World,
     Worlds,
     call,
@@ -28,6 +28,7 @@ from prong.testing import (
 )
 from prong.testing.repository import Repo
 from shared.picture import PNG
+from shared.running import runs
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L12")]
 
@@ -289,7 +290,7 @@ async def test_an_unreachable_server(world: Worlds, program: Any) -> None:
             assert process.stdout is not None
             await process.stdin.aclose()
             seen = b""
-            while b"reply_discarded" not in seen:
+            while b"reply_discarded" not in seen or not seen.endswith(b"\n"):
                 seen += await process.stdout.receive()
             assert b"127.0.0.1:9" in seen
             process.send_signal(signal.SIGINT)
@@ -318,7 +319,7 @@ async def test_wrong_settings_are_named(world: Worlds, program: Any) -> None:
 @pytest.mark.spec("L1")
 @pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("step", [stall(600, then=say("Long. " * 50)), FOREVER])
-async def test_a_signal(world: Worlds, program: Any, which: signal.Signals, step: Any) -> None:
+async def test_a_signal(world: Worlds, program: Any, which: signal.Signals, step: Step) -> None:
     """SIGINT and SIGTERM store what there is and exit with 130; the session can go on."""
     async with world([step, say("Better.")], opens=False) as w:
         process: Process = await program.start(
@@ -327,13 +328,18 @@ async def test_a_signal(world: Worlds, program: Any, which: signal.Signals, step
         async with process:
             assert process.stdin is not None
             await process.stdin.aclose()
-            while not (w.root / "begun").exists() and not _stalled(w):
+            while not (_stalled(w) if step.stall else (w.root / "begun").exists()):
                 await anyio.sleep(0.02)
             process.send_signal(which)
             assert await process.wait() == 130
         done = await program.run(w, "-p", "Again", "--continue")
         assert done.stdout == b"Better.\n", done.stderr
         assert "interrupted" in w.server.records[1].body.decode()
+
+
+def stored(w: World, text: bytes) -> bool:
+    """Whether a text stands in the session's journal: what was only sent can be lost by a kill."""
+    return any(text in path.read_bytes() for path in (w.store / "projects").glob("*/*.jsonl"))
 
 
 def _stalled(w: World) -> bool:
@@ -354,11 +360,13 @@ async def test_a_signal_while_a_task_runs(world: Worlds, program: Any) -> None:
             assert process.stdin is not None
             await process.stdin.aclose()
             pid = w.root / "pid"
-            while len(w.server.records) < 2 or not pid.exists() or not pid.read_text():
+            while not stored(w, b"Started.") or not pid.exists() or not pid.read_text():
                 await anyio.sleep(0.02)
             process.send_signal(signal.SIGTERM)
             assert await process.wait() == 130
-        assert not Path("/proc", pid.read_text().strip()).exists()
+        with anyio.fail_after(50):
+            while runs(int(pid.read_text())):
+                await anyio.sleep(0.02)
 
 
 async def test_standard_input_held_open(world: Worlds, program: Any) -> None:
@@ -420,6 +428,23 @@ async def test_refused_calls_are_told(world: Worlds, program: Any) -> None:
         (denial,) = json.loads(done.stdout)["denials"]
         assert denial["tool"] == "Bash"
         assert "needs permission" in denial["why"]
+
+
+@pytest.mark.moves_prefix("compaction starts a new prompt")
+async def test_a_summary_is_told(world: Worlds, program: Any) -> None:
+    """That a summary takes the place of the conversation leaves a line on standard error; a long
+    first message in a repository is asked as it is.
+    """
+    long = "All work and no play makes a dull story. " * 1000
+    script = [say("Fine."), say("THE SUMMARY"), say("On.")]
+    async with world(script, opens=False) as w:
+        Repo(w.root).git("init", "-q")
+        few = ("-p", "--context-tokens", "16000")
+        done = await program.run(w, *few, stdin=long.encode())
+        assert (done.stdout, done.stderr) == (b"Fine.\n", b"")
+        done = await program.run(w, *few, "-c", "And now?")
+        assert done.stdout == b"On.\n"
+        assert b"prong: a summary takes the place of the conversation: the convers" in done.stderr
 
 
 async def test_retries_are_told(world: Worlds, program: Any) -> None:
@@ -491,7 +516,7 @@ async def test_a_killed_session_finishes_without_a_new_prompt(world: Worlds, pro
     async with world(play, opens=False) as w:
         process = await program.start(w, "-p", "Go", "--session-id", "it", *free)
         await process.stdin.aclose()
-        while len(w.server.records) < 3 or not (w.root / "begun").exists():
+        while not stored(w, b"Started.") or not (w.root / "begun").exists():
             await anyio.sleep(0.02)
         process.kill()
         await process.aclose()

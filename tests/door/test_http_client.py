@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import shutil
+import socket
 import ssl
 import subprocess
 import zlib
@@ -11,6 +12,7 @@ import anyio
 import pytest
 
 from prong.errors import BrokenReply, Unreachable, UsageError
+from prong.provider import connection
 from prong.provider.http import Http, HttpLimits
 from prong.provider.transport import read
 
@@ -99,28 +101,33 @@ async def test_a_fresh_connection_that_breaks_is_an_error(serve):
 @pytest.mark.spec("L10")
 async def test_cancelling_closes_the_socket(serve):
     """The server sees the end at once, whether the head or the body was awaited."""
-    gone = anyio.Semaphore(0)
+    asked, begun, gone = anyio.Semaphore(0), anyio.Semaphore(0), anyio.Semaphore(0)
 
     async def play(peer, number):
         await peer.request()
+        asked.release()
         if number == 2:
             await peer.send(CHUNKED + b"1\r\na\r\n")
         await peer.wait_gone()
         gone.release()
 
+    async def ask() -> None:
+        async with http.request("POST", server.url, (), b"x") as response:
+            async for _ in response:
+                begun.release()
+
     async with serve(play) as server, Http(env={}) as http:
         for number in (1, 2):
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(post, http, server.url)
-                while server.connections < number:
-                    await anyio.sleep(0.001)
+                tasks.start_soon(ask)
+                await (asked if number == 1 else begun).acquire()
                 await anyio.wait_all_tasks_blocked()
                 tasks.cancel_scope.cancel()
-            with anyio.fail_after(5):
+            with anyio.fail_after(50):
                 await gone.acquire()
 
 
-async def test_leaving_early_closes_unless_the_rest_was_settled(serve):
+async def test_leaving_early_closes_unless_the_rest_was_settled(serve, monkeypatch):
     """A reader who has enough may let the response end, and the connection is used again."""
     may_end, ended = anyio.Semaphore(0), anyio.Semaphore(0)
 
@@ -138,11 +145,15 @@ async def test_leaving_early_closes_unless_the_rest_was_settled(serve):
                 response.settle()
             return await anext(response)
 
+    # However long the rest takes to come.
+    monkeypatch.setattr(connection, "_SETTLE_SECONDS", 600.0)
     async with serve(play) as server, Http(env={}) as http:
         assert await first(settle=True) == b"a"
         may_end.release()
         await ended.acquire()
-        await anyio.sleep(0.01)
+        (pool,) = http._pools.values()
+        while not pool.free:
+            await anyio.sleep(0.001)
         assert await first(settle=False) == b"a"
         assert server.connections == 1
         assert await first(settle=True) == b"a"
@@ -187,8 +198,10 @@ async def test_a_chunked_body_may_be_cut_anywhere(serve):
 @pytest.mark.parametrize("sent", [b"", CHUNKED + b"1\r\na\r\n"])
 async def test_silence_ends_after_the_idle_limit(serve, sent):
     """A server that says nothing more is given up, before its head and after it."""
+    seen = anyio.Event()
 
     async def play(peer, _number):
+        seen.set()
         await peer.request()
         await peer.send(sent)
         await peer.wait_gone()
@@ -196,6 +209,8 @@ async def test_silence_ends_after_the_idle_limit(serve, sent):
     async with serve(play) as server, Http(env={}, limits=HttpLimits(idle=0.1)) as http:
         with pytest.raises((Unreachable, BrokenReply), match=r"nothing came for 0\.1 s"):
             await post(http, server.url)
+        # It may be given up before its server has had a turn.
+        await seen.wait()
         assert server.connections == 1
 
 
@@ -246,7 +261,7 @@ async def test_an_early_refusal_is_read_although_the_body_was_not_sent(serve):
         async with http.request("POST", server.url, (), b"x" * (32 << 20)) as response:
             assert response.status == 413
             assert await read(response) == b"too big"
-        with anyio.fail_after(5):
+        with anyio.fail_after(50):
             assert await post(http, server.url, b"small") == b"small"
         done.set()
 
@@ -339,9 +354,14 @@ async def test_an_ipv6_address_is_reached(serve):
 @pytest.mark.spec("L10")
 async def test_an_unreachable_server_is_named_with_what_to_check():
     """Nothing listening and no such name are told apart."""
-    listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)
-    port = listener.extra(anyio.abc.SocketAttribute.local_port)
-    await listener.aclose()
+    # Held, so that nobody else gets it, and not listened at.
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
+        await _cannot_be_reached(port)
+
+
+async def _cannot_be_reached(port: int) -> None:
     async with Http(env={}) as http:
         with pytest.raises(
             Unreachable,

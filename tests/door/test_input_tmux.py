@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
-from prong.testing import Script, Worlds, call, calls, delay, report, say, stall
+from prong.testing import Clock, Script, Worlds, call, calls, delay, report, say, stall
 from shared.picture import PNG
 
 pytestmark = [
@@ -33,9 +33,18 @@ def said(w: Any) -> list[str]:
 
 
 async def wait_request(w: Any, count: int) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         while len(w.server.records) < count:
             await anyio.sleep(0.02)
+
+
+async def wait_until(screen: Any, holds: Callable[[], bool]) -> None:
+    """Wait for more than that something is on the screen; tells what was there instead."""
+    with anyio.move_on_after(50):
+        while not holds():
+            await anyio.sleep(0.05)
+        return
+    raise AssertionError(f"not as it should be:\n{screen.text()}")
 
 
 async def test_a_paste_of_several_lines_is_one_message(world: Worlds, terminal: Terminal) -> None:
@@ -95,7 +104,7 @@ async def test_what_is_typed_steers_the_turn(world: Worlds, terminal: Terminal) 
         (w.root / "go").touch()
         await screen.see("> Mind the tests", "Well done.")
         assert "Mind the tests" in said(w)[1]
-        assert "waits:" not in screen.text()
+        await wait_until(screen, lambda: "waits:" not in screen.text())
 
 
 async def test_a_message_that_waits_is_taken_back(world: Worlds, terminal: Terminal) -> None:
@@ -109,7 +118,7 @@ async def test_a_message_that_waits_is_taken_back(world: Worlds, terminal: Termi
         await screen.see("waits: Mind the tests")
         screen.key("Up")
         await screen.see("\n> Mind the tests")
-        assert "waits:" not in screen.text()
+        await wait_until(screen, lambda: "waits:" not in screen.text())
         screen.type(" twice")
         await screen.see("waits: Mind the tests twice")
         (w.root / "go").touch()
@@ -126,7 +135,7 @@ async def test_ctrl_c(world: Worlds, terminal: Terminal) -> None:
         screen.put("half a line")
         await screen.see("> half a line")
         screen.key("C-c")
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             while "half a line" in screen.text():
                 await anyio.sleep(0.05)
         screen.key("C-y")
@@ -136,7 +145,7 @@ async def test_ctrl_c(world: Worlds, terminal: Terminal) -> None:
         screen.type("First")
         await screen.see("One.\n>")
         screen.key("C-c")
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             while screen.text().count("once more") < 2:
                 await anyio.sleep(0.05)
         screen.type("Second")
@@ -172,16 +181,14 @@ async def test_the_screen_does_not_tear(world: Worlds, terminal: Terminal) -> No
         screen.resize(50, 20)
         await anyio.sleep(0.5)
         screen.put("!")
-        await screen.see(f"> {typed}!")
-        with anyio.fail_after(20):
-            while any("·" in row and "Ctrl+C" in row for row in screen.rows()):
-                await anyio.sleep(0.05)
-        rows = screen.rows()
-        assert rows[-1] == f"> {typed}!"
-        assert screen.text().count(typed) == 1
-        assert "word119" in screen.text()
+        await screen.see(f"> {typed}!", "word119")
+        await wait_until(
+            screen, lambda: not any("·" in row and "Ctrl+C" in row for row in screen.rows())
+        )
+        await wait_until(screen, lambda: screen.rows()[-1] == f"> {typed}!")
+        await wait_until(screen, lambda: screen.text().count(typed) == 1)
         screen.key("Enter")
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             while not any(f"{typed}!" in one for one in said(w)):
                 await anyio.sleep(0.05)
 
@@ -194,10 +201,8 @@ async def test_a_line_longer_than_the_window(world: Worlds, terminal: Terminal) 
         screen.put(long)
         screen.key("C-a")
         screen.put("日本 ")
-        with anyio.fail_after(20):
-            while not any(row.startswith("> 日本 abc") for row in screen.rows()):
-                await anyio.sleep(0.05)
-        assert len(screen.rows()) == 5
+        await wait_until(screen, lambda: any(row.startswith("> 日本 abc") for row in screen.rows()))
+        await wait_until(screen, lambda: len(screen.rows()) == 5)
         screen.key("Enter")
         await screen.see("Aye.")
         assert said(w)[0].endswith(f"日本 {long}")
@@ -212,7 +217,7 @@ async def test_what_was_said_comes_back(world: Worlds, terminal: Terminal) -> No
             screen.type("fix the parser")
             await screen.see("A long story.")
             screen.type("and the lexer")
-            with anyio.fail_after(20):
+            with anyio.fail_after(50):
                 while screen.text().count("A long story.") < 2:
                     await anyio.sleep(0.05)
             screen.key("C-d")
@@ -225,7 +230,7 @@ async def test_what_was_said_comes_back(world: Worlds, terminal: Terminal) -> No
             screen.put("pars")
             await screen.see("search: pars", "  fix the parser")
             screen.key("Enter")
-            with anyio.fail_after(20):
+            with anyio.fail_after(50):
                 while not any("fix the parser" in one for one in said(w)[2:]):
                     await anyio.sleep(0.05)
         assert (w.store / "history.jsonl").stat().st_mode & 0o777 == 0o600
@@ -239,8 +244,8 @@ async def test_completion(world: Worlds, terminal: Terminal) -> None:
         "build/parser.o": "",
         ".gitignore": "build/\n",
     }
+    files[".git/HEAD"] = "ref: refs/heads/main\n"
     async with world([], files=files, opens=False) as w, terminal(w) as screen:
-        (w.root / ".git").mkdir(exist_ok=True)
         await screen.see("> ")
         screen.put("/mo")
         screen.key("Tab")
@@ -259,13 +264,13 @@ async def test_a_command_of_the_user(world: Worlds, terminal: Terminal) -> None:
     """What begins with ! runs at once, is shown, and goes to the model with the next message."""
     async with world([say("I see.")], opens=False) as w, terminal(w) as screen:
         await screen.see("> ")
-        screen.type("!echo out; touch made")
-        await screen.see("* !echo out; touch made", "  out")
+        screen.type("!touch made; echo out")
+        await screen.see("* !touch made; echo out", "  out")
         assert (w.root / "made").exists()
         assert w.server.records == []
         screen.type("Look")
         await screen.see("I see.")
-        assert "echo out; touch made" in str(w.server.records[0].json["messages"])
+        assert "touch made; echo out" in str(w.server.records[0].json["messages"])
 
 
 async def test_the_message_in_an_editor(world: Worlds, terminal: Terminal, tmp_path: Path) -> None:
@@ -342,8 +347,60 @@ async def test_a_dumb_terminal_has_plain_lines(world: Worlds, terminal: Terminal
         assert "[K" not in shown
 
 
+async def test_a_dumb_terminal_is_left_as_any_other(world: Worlds, terminal: Terminal) -> None:
+    """Ctrl+C says that once more leaves, and the prompt again; the second tells the way back."""
+    async with world([say("Hello.")], opens=False) as w, terminal(w, TERM="dumb") as screen:
+        await screen.see("> ")
+        screen.type("Hi")
+        await screen.see("Hello.\n>")
+        screen.key("C-c")
+        await screen.see("once more, /quit or Ctrl+D leaves)\n>")
+        screen.key("C-c")
+        shown = await screen.see("exit=0")
+        assert "\n> ^C\n($" in shown
+        assert "goes on with it)\nexit=0" in shown
+
+
 async def test_on_a_dumb_terminal_a_prompt_is_not_lost(world: Worlds, terminal: Terminal) -> None:
     """What comes while a line is wanted begins a line of its own, and the prompt is said again."""
+    script = Script(
+        [
+            calls(
+                ("Agent", {"description": "one", "prompt": "FIRST"}),
+                ("Agent", {"description": "two", "prompt": "SECOND"}),
+            ),
+            delay(20, then=say("Both work.")),
+        ],
+        {
+            "FIRST": [call("Bash", {"command": "touch made"}), say("I made it.")],
+            "SECOND": [delay(10, then=say("Second said."))],
+        },
+        forever=say("Well."),
+    )
+    clock = Clock()
+    async with (
+        world(script, opens=False, clock=clock) as w,
+        terminal(w, TERM="dumb") as screen,
+    ):
+        await screen.see("> ")
+        screen.type("Go")
+        # Before the turn ends: a question that comes later waits for the user's line.
+        await screen.see("[main/fork-1] Bash: [y]es")
+        await wait_until(screen, lambda: clock.sleepers == 2)
+        clock.advance(10)
+        await screen.see("Second said.")
+        clock.advance(10)
+        shown = await screen.see("Second said.", "Well.\n[main/fork-1] Bash: [y]es")
+        assert "why not: fork" not in shown
+        screen.type("y")
+        shown = await screen.see("I made it.", "Well.\n>")
+        assert (w.root / "made").exists()
+
+
+async def test_on_a_dumb_terminal_a_repeated_prompt_tells_of_a_question(
+    world: Worlds, terminal: Terminal
+) -> None:
+    """A question that came while a line was wanted is not lost above what was said since."""
     script = Script(
         [
             calls(
@@ -353,18 +410,29 @@ async def test_on_a_dumb_terminal_a_prompt_is_not_lost(world: Worlds, terminal: 
             say("Both work."),
         ],
         {
-            "FIRST": [call("Bash", {"command": "touch made"}), say("I made it.")],
-            "SECOND": [delay(1, then=say("Second said."))],
+            "FIRST": [delay(10, then=call("Bash", {"command": "touch made"})), say("I made it.")],
+            "SECOND": [delay(20, then=say("Second said."))],
         },
         forever=say("Well."),
     )
-    async with world(script, opens=False) as w, terminal(w, TERM="dumb") as screen:
+    clock = Clock()
+    async with (
+        world(script, opens=False, clock=clock) as w,
+        terminal(w, TERM="dumb") as screen,
+    ):
         await screen.see("> ")
         screen.type("Go")
-        shown = await screen.see("Second said.", "Well.\n[main/fork-1] Bash: [y]es")
-        assert "why not: fork" not in shown
+        await screen.see("Both work.", "\n> ")
+        await wait_until(screen, lambda: clock.sleepers == 2)
+        clock.advance(10)
+        await screen.see("[main/fork-1] asks, after this line: ")
+        await wait_until(screen, lambda: clock.sleepers == 1)
+        clock.advance(10)
+        await screen.see("Well.\n(a question waits; Enter shows it) >")
+        screen.key("Enter")
+        await screen.see("may it? touch made", "[main/fork-1] Bash: [y]es")
         screen.type("y")
-        shown = await screen.see("I made it.", "Well.\n>")
+        await screen.see("I made it.")
         assert (w.root / "made").exists()
 
 
@@ -470,15 +538,15 @@ async def test_what_costs_much_is_asked_for(world: Worlds, terminal: Terminal) -
             screen.type("n")
             await screen.see("(left as it was)")
             screen.type("/model claude-opus-5")
-            with anyio.fail_after(20):
+            with anyio.fail_after(50):
                 while screen.text().count("go on?") < 2:
                     await anyio.sleep(0.05)
             screen.key("C-c")
-            with anyio.fail_after(20):
+            with anyio.fail_after(50):
                 while screen.text().count("(left as it was)") < 2:
                     await anyio.sleep(0.05)
             screen.type("/model claude-opus-5")
-            with anyio.fail_after(20):
+            with anyio.fail_after(50):
                 while not screen.rows()[-1].startswith("that is $"):
                     await anyio.sleep(0.05)
             screen.type("y")
@@ -494,19 +562,25 @@ async def test_going_back_to_an_earlier_message(world: Worlds, terminal: Termina
             screen.type("first words")
             await screen.see("Aye.")
             screen.type("second words")
-            with anyio.fail_after(20):
+            with anyio.fail_after(50):
                 while screen.text().count("Aye.") < 2:
                     await anyio.sleep(0.05)
             screen.type("/rewind")
             await screen.see("  1  first words", "  2  second words")
             screen.type("/rewind 2")
-            await screen.see("going on as", "resumed", "\n> second words")
+            await screen.see("going on as", "resumed")
+            # What was said before looks the same, but for its place.
+            await wait_until(screen, lambda: screen.rows()[-1] == "> second words")
             screen.type(" anew")
-            with anyio.fail_after(20):
-                while not any(one.endswith("second words anew") for one in said(w)):
-                    await anyio.sleep(0.05)
-            last = str(w.server.records[-1].json["messages"])
-            assert last.count("second words") == 1
+            await wait_until(
+                screen, lambda: any(one.endswith("second words anew") for one in said(w))
+            )
+            asked = next(
+                one
+                for one in w.server.records
+                if one.request.last_text.endswith("second words anew")
+            )
+            assert str(asked.json["messages"]).count("second words") == 1
             screen.key("C-d")
             await screen.see("exit=0")
 
@@ -521,7 +595,7 @@ async def test_a_kill_during_a_command_of_the_user(world: Worlds, terminal: Term
             await screen.see("Hello.")
             await wait_request(w, 2)
             screen.type("!echo $$ >> begun; exec sleep 600")
-            with anyio.fail_after(20):
+            with anyio.fail_after(50):
                 while not (w.root / "begun").exists():
                     await anyio.sleep(0.02)
             (lock,) = w.store.rglob("*.lock")
@@ -533,5 +607,5 @@ async def test_a_kill_during_a_command_of_the_user(world: Worlds, terminal: Term
             await screen.see("I see.")
             assert "no answer to" not in screen.text()
         assert len((w.root / "begun").read_text().split()) == 1
-        sent = str(w.server.records[-1].json["messages"])
-        assert sent.count("exec sleep 600") == 1
+        asked = next(one for one in w.server.records if "What now?" in one.request.last_text)
+        assert str(asked.json["messages"]).count("exec sleep 600") == 1

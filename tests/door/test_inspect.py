@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from typing import Any
 
 import pytest
@@ -161,7 +162,18 @@ async def test_a_trace_is_written_after_the_fact(world: Worlds, program: Any) ->
         assert json.loads(printed.stdout) == json.loads(path.read_bytes())
         nowhere = await program.run(w, "trace", "--output", "no/such/folder/t.json")
         assert nowhere.returncode == 2
-        assert b"--output" in nowhere.stderr
+        assert b"name another file" in nowhere.stderr
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, "it has commands and names of files"
+        before = path.read_bytes()
+        again = await program.run(w, "trace")
+        assert again.stdout.startswith(f"{path.stem}-2.json: ".encode()), again.stderr
+        assert (w.root / f"{path.stem}-2.json").read_bytes() == before
+        named = await program.run(w, "trace", "-o", path.name)
+        assert named.returncode == 2, "no file is replaced"
+        assert b"is there already; name another file, or remove that one first" in named.stderr
+        assert path.read_bytes() == before
+        other = await program.run(w, "trace", "-o", "later.json")
+        assert other.returncode == 0, other.stderr
         (events,) = w.store.glob("projects/*/*/events.jsonl")
         events.unlink()
         old = await program.run(w, "trace")

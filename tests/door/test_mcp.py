@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Generator, Iterator
@@ -18,9 +17,11 @@ from prong.entry import CallId, Image, Text
 from prong.session.mcp_reach import ServerReach
 from prong.session.mcp_server import problems
 from prong.session.mcp_servers import McpServers, open_servers, served_tools
+from prong.testing.local_port import held_port
 from prong.tools.access import Using
 from prong.tools.mcp import McpTool, required_keys, usable_schema
 from prong.tools.tool import CallOutcome, Context, Done, Failed
+from shared.served import wait_listening
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L11", "L2")]
 
@@ -152,7 +153,8 @@ async def test_server_that_dies_twice_in_a_row_is_given_up() -> None:
 
 async def test_calls_that_break_together_reconnect_once() -> None:
     """Calls in flight when the server dies all fail, and one new server serves the rest."""
-    async with opened(stdio()) as servers:
+    # It dies once it has all three: one that came too late would go to the new server.
+    async with opened(stdio(env={"CRASH_AFTER": "3"})) as servers:
         outcomes: list[CallOutcome] = []
 
         async def crash() -> None:
@@ -264,21 +266,15 @@ def sse_server() -> Iterator[str]:
 
 @contextmanager
 def serving(kind: str) -> Generator[str]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    process = subprocess.Popen([sys.executable, SCRIPT, kind, str(port)], stderr=subprocess.PIPE)
-    try:
-        for _ in range(200):
-            try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                break
-            except OSError:
-                subprocess.run(["sleep", "0.1"], check=True)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.communicate()
+    with held_port() as port:
+        words = [sys.executable, SCRIPT, kind, str(port)]
+        process = subprocess.Popen(words, stderr=subprocess.PIPE)
+        try:
+            wait_listening(port, process)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.communicate()
 
 
 async def test_streamable_http_server_answers(http_server: str) -> None:
@@ -292,15 +288,12 @@ async def test_streamable_http_server_answers(http_server: str) -> None:
 
 async def test_unreachable_address_is_a_problem() -> None:
     """An address where nobody listens is named, and the session goes on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    spec = ServerSpec(name="gone", path="m.json", line=2, url=f"http://127.0.0.1:{port}/mcp")
-    async with opened(spec) as servers:
-        assert len(problems(servers.servers)) == 1
-        assert str(problems(servers.servers)[0]).startswith(
-            "m.json:2: MCP server 'gone' could not be"
-        )
+    with held_port() as port:
+        spec = ServerSpec(name="gone", path="m.json", line=2, url=f"http://127.0.0.1:{port}/mcp")
+        async with opened(spec) as servers:
+            found = problems(servers.servers)
+        assert len(found) == 1
+        assert str(found[0]).startswith("m.json:2: MCP server 'gone' could not be")
 
 
 async def test_older_address_answers(sse_server: str) -> None:

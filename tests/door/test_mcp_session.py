@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,16 @@ import pytest
 from prong.command import Accepted, Clear, Compact, Refused, Say, SetModel, UseSkill
 from prong.event import MAIN, PermissionAsked, PromptMoved, QuestionAsked, ToolFinished, ToolOutput
 from prong.face.slash import Show
+from prong.face.status import find_sources
 from prong.face.wish import shown
 from prong.journal.writer import Journal
 from prong.question import Answer
+from prong.session import records
 from prong.session.server_news import NewsQueue, ServerNews
 from prong.testing import World, call, say, world
+from shared.fullscreen import opened
 from shared.served import old_config, patient, server_config
+from shared.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L11", "L2")]
 
@@ -28,12 +31,6 @@ def told(w: World, *, at: int = -1) -> list[str]:
 
 def last(w: World) -> str:
     return str(w.bodies()[-1]["messages"][-1])
-
-
-async def wait_for(condition: Callable[[], object]) -> None:
-    with anyio.fail_after(60):
-        while not condition():
-            await anyio.sleep(0.02)
 
 
 async def test_instructions_are_the_servers_words_and_nobody_elses() -> None:
@@ -74,7 +71,7 @@ async def test_a_late_server_holds_up_nobody(tmp_path: Path) -> None:
         assert all(one["tools"] == first for one in w.bodies())
         assert "found w" in last(w)
         assert [one.name for one in w.told(ToolFinished)] == ["McpSearch", "mcp__many__lookup"]
-        await wait_for(lambda: any("McpSearch finds its tools now" in one for one in w.warnings))
+        await until(lambda: any("McpSearch finds its tools now" in one for one in w.warnings))
         await w.session.send(Clear())
         await w.session.run("Three")
         assert "mcp__many__lookup" in told(w)
@@ -88,7 +85,7 @@ async def test_before_the_first_message_a_late_server_costs_nothing(tmp_path: Pa
     config = server_config("late", str(ready))
     async with world([say("Hi.")], mcp_config=config, settings={"mcp": {"wait": 0}}) as w:
         ready.touch()
-        await wait_for(lambda: w.told(PromptMoved))
+        await until(lambda: w.told(PromptMoved))
         await w.session.run("Go")
         assert "mcp__many__lookup" in told(w)
         assert "McpSearch" not in told(w)
@@ -111,7 +108,7 @@ async def test_a_resumed_session_calls_what_its_head_tells_of(tmp_path: Path) ->
             anyio.create_task_group() as group,
         ):
             group.start_soon(session.run, "Again")
-            await wait_for(lambda: len(w.bodies()) > 1)
+            await until(lambda: len(w.bodies()) > 1)
             ready.touch()
         assert "found w" in last(w)
 
@@ -127,7 +124,7 @@ async def test_a_changed_list_is_said_and_waits_for_a_new_prompt(config: dict[st
         moves_prefix="the session is cleared",
     ) as w:
         await w.session.run("Go")
-        await wait_for(lambda: any("+mcp__many__grown" in one for one in w.warnings))
+        await until(lambda: any("+mcp__many__grown" in one for one in w.warnings))
         assert "mcp__many__grown" not in told(w)
         await w.session.send(Clear())
         await w.session.run("Go on")
@@ -173,7 +170,7 @@ async def test_a_compaction_takes_in_what_came() -> None:
     ) as w:
         await w.session.run("Go")
         await w.session.run("And " * 2_000)
-        await wait_for(lambda: any("+mcp__many__grown" in one for one in w.warnings))
+        await until(lambda: any("+mcp__many__grown" in one for one in w.warnings))
         assert isinstance(await w.session.send(Compact()), Accepted)
         await w.session.run("Go on")
         assert "mcp__many__grown" in told(w)
@@ -222,6 +219,22 @@ async def test_a_message_names_resources() -> None:
         assert "memo of" not in text
         await w.session.run("And @many:gone://x")
         assert any("@many:gone://x could not be read" in one for one in w.warnings)
+
+
+async def test_a_resource_is_completed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an @ the resources of servers are proposed beside files, by what both faces ask."""
+    # However slow the server is: it has none to propose otherwise.
+    monkeypatch.setattr(records, "_ASKED", 60.0)
+    config = server_config()
+    async with (
+        world([say("One.")], mcp_config=config, settings=patient(), attended=True) as w,
+        opened(w.session) as hands,
+    ):
+        found = await find_sources(w.session.view(), w.session.records, "see @")
+        assert [one.text for one in found.resources] == ["many:memo://today"]
+        assert not (await find_sources(w.session.view(), w.session.records, "see")).resources
+        await hands.press(*"see @many", "tab")
+        await hands.see("see @many:memo://today")
 
 
 async def test_the_model_lists_and_reads_resources() -> None:
@@ -292,7 +305,7 @@ async def test_states_are_shown(tmp_path: Path) -> None:
     async with world([], mcp_config=config, settings={"mcp": {"wait": 0}}) as w:
         assert (await shown(w.session, Show("mcp")))[0].endswith("it is still starting")
         ready.touch()
-        await wait_for(lambda: w.session.records.servers[0].state == "ready")
+        await until(lambda: w.session.records.servers[0].state == "ready")
         lines = await shown(w.session, Show("mcp"))
         assert lines[0].startswith("+ many  many")
         assert "lookup" in lines[1]

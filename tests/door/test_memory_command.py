@@ -53,13 +53,14 @@ async def test_the_terminal_switches_and_keeps(world: Worlds, terminal: Terminal
         screen.type("/memory on")
         await screen.see("are kept and read", "(none yet)")
         screen.type("Hi")
-        await screen.see("Hello.")
+        # An answer is seen before its turn has ended.
+        await screen.see("Hello.\n>")
         screen.type("/memory now")
         await screen.see("kept 1 note for later sessions")
         screen.type("/memory")
         await screen.see("- Run make check.")
         screen.type("Go on")
-        await screen.see("More.")
+        await screen.see("More.\n>")
         screen.type("/quit")
         shown = await screen.see("Ctrl+C leaves without", "exit=0")
         assert shown.count("kept 1 note") == 2

@@ -9,12 +9,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from anyio import to_thread
 
 from prong.errors import GitFailed, UsageError
+from prong.face.cli import main
+from prong.face.slash import read_slash
 from prong.host import LocalHost
 from prong.host.merge import merge, undo
 from prong.host.worktree import create, finish
 from prong.testing.repository import Repo
+from prong.view import View
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("W5")]
 
@@ -341,6 +345,24 @@ async def test_the_command_speaks_json_and_prose(repo: Repo, host: LocalHost) ->
     assert prong("--undo") == (0, "undone: x\n")
     assert prong("--undo", "x")[0] == 2
     assert (repo.path / "a.txt").read_text() == text()
+
+
+async def test_the_words_of_the_slash_command_lead_to_the_options(
+    repo: Repo, host: LocalHost, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are no names of children here, and what is an option here is none behind the slash."""
+    await child(repo, host, "preview", {"a.txt": text(one="X")})
+
+    def prong(*words: str) -> int:
+        return main(["merge", *words, "-C", str(repo.path)])
+
+    for word, option in (("preview", "--preview"), ("undo", "--undo"), ("clean", "--clean")):
+        assert await to_thread.run_sync(prong, word) == 2
+        assert f"did you mean 'prong merge {option}'?" in capsys.readouterr().err
+        with pytest.raises(UsageError, match="say /merge"):
+            read_slash(f"/merge {option}", View())
+    assert await to_thread.run_sync(prong, "prong/preview", "--preview") == 0
+    assert "prong/preview: would merge" in capsys.readouterr().out
 
 
 async def test_a_name_stays_on_its_line(repo: Repo, host: LocalHost) -> None:

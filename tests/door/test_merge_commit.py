@@ -219,6 +219,25 @@ async def test_undo_keeps_the_childs_commit(repo: Repo, host: LocalHost) -> None
     assert (repo.path / "new.txt").read_text() == "n\n"
 
 
+async def test_the_order_is_that_of_the_forks_also_after_undo(
+    repo: Repo, host: LocalHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit that the first merge made of what was left does not put its fork behind others."""
+    paths = {n: await child(host, f"fork-{n}", {f"{n}.txt": "x\n"}) for n in (10, 2, 1)}
+    monkeypatch.setenv("GIT_COMMITTER_DATE", "2001-02-03T04:05:06Z")
+    for number in (10, 2):
+        repo.commit(cwd=paths[number])
+    monkeypatch.delenv("GIT_COMMITTER_DATE")
+
+    first = await merge(host)
+    await undo(host)
+    again = await merge(host)
+
+    for report in (first, again):
+        assert [step.slug for step in report.steps] == ["fork-1", "fork-2", "fork-10"]
+        assert {step.status for step in report.steps} == {"merged"}
+
+
 async def test_nothing_of_the_childs_own_settings_runs(repo: Repo, host: LocalHost) -> None:
     """Neither hooks nor filters nor a monitor that its worktree names, nor another `.git`."""
     repo.git("config", "extensions.worktreeConfig", "true")

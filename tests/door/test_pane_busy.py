@@ -9,7 +9,8 @@ import pytest
 
 from prong.mail import Cursor, PermissionRequest, PermissionResponse, TeamFolder
 from prong.testing import World, Worlds, call, say, stall
-from shared.pane_team import SEVERAL, TYPED, Terminal, alice, begin, play, until
+from shared.pane_team import SEVERAL, TYPED, Terminal, alice, begin, play
+from shared.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door]
 

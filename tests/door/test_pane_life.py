@@ -9,16 +9,27 @@ import pytest
 
 from prong.cost import Prices
 from prong.cost.receipt import Receipt
-from prong.host import owner
 from prong.journal.note import ReceiptClosed
 from prong.journal.replay import Replay, read_journal
 from prong.mail import TeamFolder
 from prong.session import Books
+from prong.system.identity import is_alive
 from prong.testing import World, Worlds, call, say
 from prong.testing.program import Program
-from shared.pane_team import SEVERAL, TYPED, Terminal, alice, begin, panes, play, until
+from shared.pane_team import (
+    SEVERAL,
+    TYPED,
+    Terminal,
+    alice,
+    begin,
+    first_of_alice,
+    panes,
+    play,
+)
+from shared.waiting import until
 
-pytestmark = [pytest.mark.anyio, pytest.mark.door]
+# Several programs are begun one after the other.
+pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.timeout(180)]
 
 
 def leader_journal(w: World) -> Replay:
@@ -50,7 +61,7 @@ async def test_a_fork_in_a_pane_has_a_receipt(world: Worlds, terminal: Terminal,
         shown = await screen.see("Gone then.")
         assert shown.count("receipt: alice") == 1
         paid = receipt(w)
-        first = next(r for r in w.server.records if b"PART of alice" in r.body)
+        first = first_of_alice(w)
         assert paid.read == first.usage.read >= 0.99 * paid.predicted_read > 0
         assert 0 < paid.bytes_shared < paid.bytes_first
         assert (paid.status, paid.miss) == ("completed" if how == "asked" else "killed", "")
@@ -83,7 +94,7 @@ async def test_a_member_in_a_pane_is_stopped_at_once(
         assert shown.count("Gone then.") == 1
         assert not panes(screen)
         assert alice(w).state == "ended"
-        assert not owner.is_alive(pid, alice(w).since)
+        assert not is_alive(pid, alice(w).since)
 
 
 @pytest.mark.spec("M7", "M9")
@@ -144,6 +155,8 @@ async def test_who_ended_while_nobody_led_is_told_of_at_the_resume(
         async with terminal(w, "--team") as screen:
             await begin(screen)
             screen.type("y")
+            # What it has not heard it would hear together with the end, and answer in one.
+            await screen.see("Heard of it.")
             await until(lambda: alice(w).state == "idle")
             session = TeamFolder.open(w.store, "crew").team.leader
             screen.type("/quit")
@@ -181,7 +194,7 @@ async def test_a_team_is_deleted_from_another_shell(
         deleted = await program.run(w, "team", "delete", "crew", "--force")
         assert b"crew is deleted, with 1 member," in deleted.stdout
         assert f"prong --resume {member.session}".encode() in deleted.stdout
-        assert not owner.is_alive(member.pid, member.since)
+        assert not is_alive(member.pid, member.since)
         await until(lambda: not panes(screen))
         shown = await screen.see("Gone then.")
         assert shown.count("Gone then.") == 1

@@ -11,7 +11,8 @@ from prong.mail import TeamFolder
 from prong.testing import Step, Worlds, call, say
 from prong.testing.script import Call, Text
 from shared.cast import CREATE, Cast, spawn
-from shared.pane_team import SEVERAL, TYPED, Terminal, alice, begin, kill_leader, play, until
+from shared.pane_team import SEVERAL, TYPED, Terminal, alice, begin, kill_leader, play
+from shared.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door]
 

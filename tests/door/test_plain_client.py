@@ -8,8 +8,11 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any, get_overloads
 
 import anyio
@@ -21,6 +24,7 @@ import prong
 from prong.command import Accepted, Interrupt, Rename
 from prong.errors import BadInput, NotPossibleNow, SessionEnded
 from prong.event import SessionFinished, ToolStarted, TurnFinished
+from prong.session.loop_thread import LoopThread
 from prong.testing import Script, Server, call, report, say, stall
 
 pytestmark = [pytest.mark.door, pytest.mark.spec("B6")]
@@ -204,7 +208,7 @@ def test_a_question_is_answered_though_nobody_waits(served: Served) -> None:
     given = served.options([call("Bash", {"command": "touch made"}), say("ok")])
     with prong.Client(**given, respond=respond) as client:
         client.say("Go")
-        assert answered.wait(20)
+        assert answered.wait(50)
         client.wait_settled()
         assert (given["cwd"] / "made").exists()
 
@@ -266,7 +270,7 @@ def test_threads_use_it_together(served: Served) -> None:
                 if type(envelope.event).__name__ == "RequestSent":
                     break
         client.send(Interrupt())
-        other.join(20)
+        other.join(50)
     assert [turn.why for turn in turns] == ["interrupted"]
 
 
@@ -291,6 +295,62 @@ def test_ctrl_c_interrupts_the_turn(served: Served) -> None:
         assert client.run("Go on").text == "again"
 
 
+def test_ctrl_c_before_the_loop_has_heard_of_a_call(served: Served) -> None:
+    """A loop that is busy may take a call over later: one that was interrupted never begins."""
+    held, free, here = threading.Event(), threading.Event(), threading.get_ident()
+
+    def hold(_: prong.Session) -> None:
+        held.set()
+        free.wait()
+
+    def press() -> None:
+        while "start_task_soon" not in frames_of(here):
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+        while "start_task_soon" in frames_of(here):
+            time.sleep(0.01)
+        free.set()
+
+    with prong.Client(**served.options([say("Hello.")])) as client:
+        holding = threading.Thread(target=client.ask, args=(hold,))
+        holding.start()
+        held.wait()
+        pressing = threading.Thread(target=press)
+        pressing.start()
+        with pytest.raises(KeyboardInterrupt):
+            client.run("Go")
+        pressing.join()
+        holding.join()
+        client.wait_settled()
+        assert served.server.records == []
+
+
+def frames_of(thread: int) -> list[str]:
+    """Name the functions that a thread is in."""
+    return [
+        frame.f_code.co_name for frame, _ in traceback.walk_stack(sys._current_frames()[thread])
+    ]
+
+
+@pytest.fixture(params=[False, True], ids=["", "slow"])
+def slow_to_raise(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let this thread be slow, or not, where an exception comes out of what a call asks it."""
+
+    def look(frame: FrameType, event: str, _: object) -> Any:
+        if frame.f_code is not LoopThread.call.__code__:
+            return None
+        if event == "exception":
+            time.sleep(1)
+        return look
+
+    before = sys.gettrace()
+    if request.param:
+        sys.settrace(look)
+    yield
+    sys.settrace(before)
+
+
+@pytest.mark.usefixtures("slow_to_raise")
 def test_ctrl_c_at_a_question_interrupts_too(served: Served) -> None:
     """Who is asked can press it as well: the call does not run, and the turn ends."""
 
@@ -374,6 +434,7 @@ def test_its_methods_are_those_of_a_session() -> None:
             assert mine == list(inspect.signature(theirs).parameters.values())
 
 
+@pytest.mark.timeout(240)
 def test_the_types_are_those_of_a_session(tmp_path: Path) -> None:
     """A type checker knows what each form of a call gives."""
     assert get_overloads(prong.Session.run)

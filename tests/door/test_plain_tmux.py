@@ -8,14 +8,14 @@ import shutil
 import signal
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from prong.testing import Script, Worlds, call, delay, say, stall
+from prong.testing import Clock, Script, Worlds, call, delay, say, stall
 from shared.claude_file import claude, claude_slug
+from shared.running import runs
 
 pytestmark = [
     pytest.mark.anyio,
@@ -26,6 +26,25 @@ pytestmark = [
 
 
 Terminal = Callable[..., AbstractAsyncContextManager[Any]]
+
+
+async def prompted(screen: Any) -> None:
+    """Wait for the prompt for messages in the last row: before that no key is read as one."""
+    while not screen.rows() or screen.rows()[-1] != ">":
+        await anyio.sleep(0.05)
+
+
+async def resized(screen: Any, columns: int, rows: int) -> None:
+    """Resize the window, and wait until its terminal has the size: tmux takes its time."""
+    screen.resize(columns, rows)
+    device = screen.tmux("display-message", "-p", "-t", "it", "#{pane_tty}").strip()
+    fd = os.open(device, os.O_RDONLY | os.O_NOCTTY)
+    try:
+        with anyio.fail_after(50):
+            while os.get_terminal_size(fd) != (columns, rows):
+                await anyio.sleep(0.05)
+    finally:
+        os.close(fd)
 
 
 async def test_a_conversation(world: Worlds, terminal: Terminal) -> None:
@@ -57,6 +76,20 @@ async def test_a_conversation(world: Worlds, terminal: Terminal) -> None:
         screen.type("/quit")
         await screen.see("exit=0")
         assert "\x1b" not in screen.tmux("capture-pane", "-p", "-e", "-t", "it")
+
+
+async def test_the_full_screen_needs_the_room_that_is_there_now(
+    world: Worlds, terminal: Terminal
+) -> None:
+    """Ctrl+O says why there can be none, and goes there once the window is large enough."""
+    async with world([say("Hello.")], opens=False) as w, terminal(w) as screen:
+        await screen.see("> ")
+        await resized(screen, 60, 18)
+        screen.key("C-o")
+        await screen.see("(no full screen: the terminal has 60x18, and 80x24 are needed)")
+        await resized(screen, 90, 30)
+        screen.key("C-o")
+        await screen.see("Ctrl+O line by line")
 
 
 @pytest.mark.spec("X2")
@@ -94,6 +127,7 @@ async def test_commands(world: Worlds, terminal: Terminal) -> None:
             await screen.see("/compact", "interrupt the turn that runs")
             screen.type("First words")
             await screen.see("Aye.")
+            await screen.rest()
             screen.type("/cost")
             await screen.see("session: $")
             screen.type("/mode acceptEdits")
@@ -111,6 +145,7 @@ async def test_commands(world: Worlds, terminal: Terminal) -> None:
             await screen.see("nowhere")
             screen.type(f"/resume {ours}")
             await screen.see(f"resumed {ours}")
+            await prompted(screen)
             screen.key("C-d")
             await screen.see("exit=0")
 
@@ -134,7 +169,7 @@ async def test_a_session_of_another_program_goes_on(world: Worlds, terminal: Ter
 
 
 async def test_interrupts(world: Worlds, terminal: Terminal) -> None:
-    """Ctrl+C stops a stream and a tool; twice at an empty prompt it leaves."""
+    """Ctrl+C stops a stream, which is marked as void, and a tool; twice at an empty prompt it leaves."""
     script = [
         stall(600, then=say("Slowly, " * 40)),
         call("Bash", {"command": "echo half done; echo begun > begun; sleep 600"}),
@@ -146,14 +181,19 @@ async def test_interrupts(world: Worlds, terminal: Terminal) -> None:
     ):
         await screen.see("> Begin", "Slowly,")
         screen.key("C-c")
-        await screen.see("interrupted")
+        await screen.see(
+            "… broken off; the model does not remember this reply\n"
+            "(interrupted: the user stopped it)"
+        )
         screen.type("Run it")
         while not (w.root / "begun").exists():
             await anyio.sleep(0.02)
         screen.key("C-c")
-        await screen.see("\n  half done\n(interrupted: the user stopped it)")
+        shown = await screen.see("\n  half done\n(interrupted: the user stopped it)")
+        assert shown.count("broken off") == 1, "of a reply that called a tool nothing is void"
         screen.type("Still there?")
         await screen.see("Back again.")
+        await screen.rest()
         screen.key("C-c")
         await screen.see("once more")
         screen.key("C-c")
@@ -172,6 +212,7 @@ async def test_trust_is_asked_once(world: Worlds, terminal: Terminal) -> None:
             await screen.see("touch ran", "trust this folder?")
             screen.type("n")
             await screen.see("not trusted", "! ", "/help")
+            await prompted(screen)
             screen.key("C-d")
             await screen.see("exit=0")
         async with terminal(w) as screen:
@@ -213,9 +254,15 @@ async def test_a_closed_terminal_ends_everything(world: Worlds, terminal: Termin
             await screen.see("> ")
             screen.type("Go")
             await screen.see("Started.")
-            pid = int((w.root / "pid").read_text())
-        with anyio.fail_after(10):
-            while Path(f"/proc/{pid}").exists():
+            # It runs in the background: nobody has waited for what it writes.
+            told = w.root / "pid"
+            while not told.exists() or not told.read_text().endswith("\n"):
+                await anyio.sleep(0.02)
+            pid = int(told.read_text())
+            shell = screen.tmux("display-message", "-p", "-t", "it", "#{pane_pid}").strip()
+            (program,) = (await anyio.run_process(["pgrep", "-P", shell])).stdout.split()
+        with anyio.fail_after(50):
+            while runs(pid) or runs(int(program)):
                 await anyio.sleep(0.05)
         async with w.open(continue_last=True) as session:
             await session.wait_settled()
@@ -227,7 +274,10 @@ async def test_a_process_that_goes_on_is_named_at_the_end(
     world: Worlds, terminal: Terminal
 ) -> None:
     """Whoever leaves is told of a process that has made itself independent."""
-    left = "setsid sleep 1000 & until [ $(ps -o sid= -p $!) -eq $! ]; do sleep 0.02; done; echo $!"
+    # Once it is that program, it has its own session as well.
+    left = (
+        'setsid sleep 1000 & until [ "$(ps -o comm= -p $!)" = sleep ]; do sleep 0.02; done; echo $!'
+    )
     script = [call("Bash", {"command": f"{left} > daemon"}), say("Done.")]
     async with (
         world(script, opens=False) as w,
@@ -288,7 +338,8 @@ async def test_a_waited_for_agent_is_sent_to_the_background(
         forever=say("Heard of it."),
     )
     waiting = ("--settings", '{"fork": {"enabled": false}}')
-    async with world(script, opens=False) as w, terminal(w, *waiting) as screen:
+    clock = Clock()
+    async with world(script, opens=False, clock=clock) as w, terminal(w, *waiting) as screen:
         await screen.see("> ")
         screen.key("C-b")
         screen.type("Begin")
@@ -302,17 +353,46 @@ async def test_a_waited_for_agent_is_sent_to_the_background(
         await screen.see("(the user wished it)", "Going on.")
         if way == "command":
             screen.type("y")
+        # Until now its answer was held back.
+        while not clock.sleepers:
+            await anyio.sleep(0.02)
+        clock.advance(2.0)
         await screen.see("Heard of it.")
         if way == "key":
             await screen.see("> And then?")
             assert any("And then?" in r.request.last_text for r in w.server.records)
         bodies = [r.json for r in w.server.records if "BRIEF" in str(r.json["messages"][0])]
         assert len(bodies) == (1 if way == "key" else 2), "nothing was restarted"
-        with anyio.fail_after(10):
+        with anyio.fail_after(50):
             while "Late." not in str(w.server.records[-1].json["messages"]):
                 await anyio.sleep(0.02)
         screen.type("/background")
-        await screen.see("no agent is waited for")
+        await screen.see("nothing is waited for")
+        screen.key("C-d")
+        await screen.see("exit=0")
+
+
+@pytest.mark.spec("T5")
+@pytest.mark.parametrize("way", ["key", "command"])
+async def test_a_command_is_sent_to_the_background(
+    world: Worlds, terminal: Terminal, way: str
+) -> None:
+    """Ctrl+B or /background while a command runs: its result says so, and its end comes later."""
+    running = "echo compiling; touch up; until [ -e go ]; do sleep 0.02; done; echo built"
+    script = [call("Bash", {"command": running}), say("Going on."), say("It is built.")]
+    free = ("--permission-mode", "bypassPermissions")
+    async with world(script, opens=False) as w, terminal(w, *free) as screen:
+        await screen.see("> ")
+        screen.type("Build it")
+        while not (w.root / "up").exists():
+            await anyio.sleep(0.02)
+        if way == "key":
+            screen.key("C-b")
+        else:
+            screen.type("/background")
+        await screen.see("task-1 started", "Going on.")
+        (w.root / "go").touch()
+        await screen.see("task-1 completed", "It is built.")
         screen.key("C-d")
         await screen.see("exit=0")
 
@@ -334,3 +414,26 @@ async def test_an_unanswered_message_is_taken_up(world: Worlds, terminal: Termin
             await screen.see("no answer to 'Precious words'", "Answered.", "> ")
             screen.type("And now?")
             await screen.see("More.")
+
+
+async def test_a_status_line_of_ones_own_stands_below_the_line(
+    world: Worlds, terminal: Terminal
+) -> None:
+    """It is there before and after a reply, once, with colours and nothing else of its codes."""
+    command = r"printf '\033[32mMINE\033[0m\033[2J %s\n' $COLUMNS"
+    settings = json.dumps({"statusLine": {"type": "command", "command": command, "padding": 1}})
+    async with world([say("Hello.")], opens=False) as w:
+        own = w.home / ".claude/settings.json"
+        own.parent.mkdir(parents=True, exist_ok=True)
+        own.write_text(settings)
+        async with terminal(w) as screen:
+            await screen.see("> ", " MINE 80")
+            screen.type("Hi")
+            shown = await screen.see("Hello.", " MINE 80")
+            assert shown.count("MINE") == 1
+            await screen.rest()
+            coloured = screen.tmux("capture-pane", "-p", "-e", "-t", "it")
+            assert "\x1b[32mMINE" in coloured
+            screen.type("/quit")
+            ended = await screen.see("exit=0")
+            assert "MINE" not in ended

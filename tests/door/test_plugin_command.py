@@ -21,7 +21,13 @@ from prong.errors import BadInput, GitFailed, NotPossibleNow, UsageError
 from prong.testing import Worlds, say
 from prong.testing.repository import make_repo
 
-pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L11")]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.door,
+    pytest.mark.spec("L11"),
+    # Several programs are run one after the other.
+    pytest.mark.timeout(180),
+]
 
 HOOK = {"Stop": [{"hooks": [{"type": "command", "command": "echo stopped"}]}]}
 

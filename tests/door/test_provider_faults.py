@@ -316,6 +316,28 @@ async def test_a_reply_that_always_breaks_off_is_an_error_in_the_end(serve):
             BadRequest,
             "web page",
         ),
+        (
+            b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 7\r\n\r\n\n<html>",
+            BadRequest,
+            "web page",
+        ),
+        (
+            b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{"id":""}',
+            BrokenReply,
+            "has no content, so it is none of this API",
+        ),
+        (
+            b"HTTP/1.1 403 No\r\ncontent-type: text/html\r\ncontent-length: 10\r\n\r\n<title>WAF",
+            Unauthorised,
+            r"something before .* \(403\) with a web page.*: WAF",
+        ),
+        (
+            b"HTTP/1.1 407 No\r\ncontent-length: 0\r\n\r\n",
+            BadRequest,
+            "a proxy before .* wants a login",
+        ),
+        (b"HTTP/1.1 204 No\r\n\r\n", BadRequest, "answered 204, which is no reply"),
+        (b"HTTP/1.1 418 No\r\ncontent-length: 0\r\n\r\n", BadRequest, r"\(418\): no explanation"),
     ],
 )  # fmt: skip
 async def test_a_refusal_is_reported_at_once_with_its_remedy(serve, answer, kind, says):
@@ -379,7 +401,7 @@ async def test_silence_in_mid_stream_counts_as_a_break(serve):
         await peer.send(HEAD + chunk(BEGIN) if number == 1 else WHOLE)
         await peer.wait_gone()
 
-    async with serve(play) as server, Http(env={}, limits=HttpLimits(idle=0.1)) as http:
+    async with serve(play) as server, Http(env={}, limits=HttpLimits(idle=3)) as http:
         provider, prompt = world.provider(http, server.url)
         async with aclosing(provider.stream(prompt)) as stream:
             kinds = [type(event).__name__ async for event in stream]
@@ -420,7 +442,7 @@ async def test_closing_the_stream_closes_the_connection(serve):
             async for event in stream:
                 if isinstance(event, TextPiece):
                     break
-        with anyio.fail_after(5):
+        with anyio.fail_after(50):
             await gone.wait()
 
 
@@ -435,14 +457,15 @@ async def test_the_reply_does_not_wait_for_the_end_of_the_response(serve):
 
     async with serve(play) as server, Http(env={}) as http:
         provider, prompt = world.provider(http, server.url)
-        with anyio.fail_after(5):
+        with anyio.fail_after(50):
             async with aclosing(provider.stream(prompt)) as stream:
                 events = [event async for event in stream]
     assert isinstance(events[-1], Ended)
 
 
-async def test_a_whole_reply_leaves_its_connection_for_the_next(serve):
+async def test_a_whole_reply_leaves_its_connection_for_the_next(serve, monkeypatch):
     """The end of the response may come after the reply's; the connection is used again."""
+    monkeypatch.setattr("prong.provider.connection._SETTLE_SECONDS", 50.0)
     world = World(serve)
     may_end, ended = anyio.Semaphore(0), anyio.Semaphore(0)
 
@@ -462,7 +485,10 @@ async def test_a_whole_reply_leaves_its_connection_for_the_next(serve):
             assert isinstance(events[-1], Ended)
             may_end.release()
             await ended.acquire()
-            await anyio.sleep(0.01)
+            (pool,) = http._pools.values()
+            with anyio.fail_after(50):
+                while not pool.free:
+                    await anyio.sleep(0.01)
         assert server.connections == 1
 
 

@@ -118,7 +118,7 @@ async def test_questions_come_one_at_a_time(world: Worlds, terminal: Terminal) -
         await screen.see("fork-1  running", "fork-2  running")
         assert not (w.root / "left").exists()
         assert not (w.root / "right").exists()
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             while "[y]es" not in last_line(screen):
                 await anyio.sleep(0.05)
         first = last_line(screen).split("]")[0].removeprefix("[main/")
@@ -129,7 +129,7 @@ async def test_questions_come_one_at_a_time(world: Worlds, terminal: Terminal) -
         screen.type("y")
         await screen.see(f"{made} is there", f"may it? touch {other}")
         assert (w.root / made).exists()
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             while "[y]es" not in last_line(screen):
                 await anyio.sleep(0.05)
         screen.type("n")
@@ -149,7 +149,7 @@ async def test_an_interrupted_question_leaves_no_prompt(world: Worlds, terminal:
         await screen.see("[y]es")
         screen.key("C-c")
         await screen.see("(interrupted")
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             while last_line(screen).strip() != ">":
                 await anyio.sleep(0.05)
         screen.type("y")
@@ -201,6 +201,10 @@ async def test_leaving_says_what_it_stops(world: Worlds, terminal: Terminal) -> 
         await screen.see("Started.")
         screen.type("/tasks")
         await screen.see("task-1  running  ")
+        # An answer is seen before its turn has ended, which Ctrl+C would interrupt.
+        with anyio.fail_after(50):
+            while any("Ctrl+C interrupts" in row for row in screen.rows()):
+                await anyio.sleep(0.05)
         screen.key("C-c")
         await screen.see("(1 background task runs; once more or /quit leaves and stops it)")
         screen.type("/quit")
@@ -223,9 +227,11 @@ async def test_nothing_follows_an_interrupt(world: Worlds, terminal: Terminal) -
 
 async def test_an_interrupt_ends_retries(world: Worlds, terminal: Terminal) -> None:
     """With a server that cannot be reached, Ctrl+C is the end of all tries."""
+    # As many tries as it takes to see one, each of them soon.
+    many = '{"retry": {"connect": 10000, "tries": 10000, "longest": 0.5}}'
     async with (
         world(opens=False) as w,
-        terminal(w, "Begin", ANTHROPIC_BASE_URL="http://127.0.0.1:9") as screen,
+        terminal(w, "--settings", many, "Begin", ANTHROPIC_BASE_URL="http://127.0.0.1:9") as screen,
     ):
         await screen.see("; again ")
         screen.key("C-c")
@@ -253,7 +259,7 @@ async def test_a_resumed_session_names_its_forks(world: Worlds, terminal: Termin
             screen.type("Hi")
             await screen.see("Hello.")
             screen.type("/fork Look for it")
-            with anyio.fail_after(20):
+            with anyio.fail_after(50):
                 while not any("Look for it" in r.request.last_text for r in w.server.records):
                     await anyio.sleep(0.05)
             shell = screen.tmux("display-message", "-p", "-t", "it", "#{pane_pid}").strip()

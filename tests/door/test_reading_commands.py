@@ -19,7 +19,7 @@ from prong.host.sandbox import NONE, Profile
 from prong.host.sandbox.ability import detect
 from prong.tools.access import Running
 from prong.tools.ground import Allow, Policy, Sandboxing
-from prong.tools.policy import PolicyBox
+from prong.tools.policy_box import PolicyBox
 
 ABLE = detect()
 pytestmark = [

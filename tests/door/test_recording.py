@@ -11,7 +11,7 @@ import pytest
 
 from prong.testing import ServerProcess, call, say
 
-pytestmark = [pytest.mark.door, pytest.mark.spec("B8")]
+pytestmark = [pytest.mark.door, pytest.mark.spec("B8"), pytest.mark.timeout(240)]
 
 SRC = Path(__file__).parents[2] / "src"
 PRONG = [sys.executable, "-m", "prong", "-p"]
@@ -82,7 +82,6 @@ def test_a_program_that_asks_otherwise_fails_with_the_difference(tmp_path: Path)
     assert 'now:      "Who are you?"' in done.stderr
 
 
-@pytest.mark.timeout(240)
 def test_the_fixture_keeps_runs_beside_their_tests(tmp_path: Path):
     """A test with the fixture fails without a recording, makes one, and passes with it."""
     (tmp_path / "conftest.py").write_text('pytest_plugins = ["prong.testing.fixture"]\n')

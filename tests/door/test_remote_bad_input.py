@@ -14,8 +14,9 @@ import pytest
 from prong.event import AgentStarted, TaskFinished, ToolFinished, WorkKept
 from prong.testing import Script, World, Worlds, call, report, say
 from prong.testing.repository import Repo
+from prong.testing.ssh_host import SshHost, make_key, ssh_host
 from shared.remote import copies, remote_world
-from shared.ssh import SshHost, make_key, needs_sshd, ssh_host
+from shared.ssh import needs_sshd
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("R1", "R3")]
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import msgspec
 import pytest
 
 from prong.face.cli import main
 from prong.session import Checkup, check_remote
-from shared.ssh import SshHost, make_key, needs_sshd, ssh_host
+from prong.testing.ssh_host import SshHost, make_key, ssh_host
+from shared.ssh import needs_sshd
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("R1", "R3", "R4")]
 
@@ -87,7 +90,7 @@ async def test_what_ssh_refuses_is_explained(tmp_path: Path, box: SshHost) -> No
 
 
 async def test_what_is_missing_there_is_said(tmp_path: Path) -> None:
-    """No Prong, another version, no git, no folder: each is one sentence before anything starts."""
+    """No Prong, another version, no git, a shell that talks, no folder: each is one sentence."""
     none = program(tmp_path / "none", f'exec {sys.executable} -I -S -c "import prong"')
     assert "Prong is not installed" in broken(await check(tmp_path, python=none))
 
@@ -110,8 +113,69 @@ async def test_what_is_missing_there_is_said(tmp_path: Path) -> None:
         await check(tmp_path, python=program(tmp_path / "bald", line))
     )
 
+    chatty = program(tmp_path / "chatty", "echo 'Welcome, you!'", f'exec {sys.executable} "$@"')
+    told = broken(await check(tmp_path, python=chatty))
+    assert "before its first word came 'Welcome, you!'" in told
+    assert "~/.bashrc" in told
+    mute = program(tmp_path / "mute", "exit 0")
+    assert "it ended with code 0 before its first word" in broken(
+        await check(tmp_path, python=mute)
+    )
+
     (tmp_path / "file").write_text("")
     assert "Not a directory" in broken(await check(tmp_path, folder=str(tmp_path / "file/x")))
+
+
+@pytest.mark.parametrize("step", ["init", "fetch", "worktree add", "bundle create"])
+async def test_a_trial_that_fails_leaves_nothing_there(tmp_path: Path, step: str) -> None:
+    """Wherever it fails, the copy that was made for it is gone again: each try makes another."""
+    (tmp_path / "bin").mkdir()
+    fails = f'case " $* " in *" {step} "*) echo "it breaks" >&2; exit 1;; esac'
+    program(tmp_path / "bin" / "git", fails, f'exec {shutil.which("git")} "$@"')
+    line = f'PATH={tmp_path / "bin"}:$PATH exec {sys.executable} "$@"'
+
+    told = broken(await check(tmp_path, python=program(tmp_path / "weak", line)))
+    assert "it breaks" in told
+    assert not list((tmp_path / "far").iterdir())
+
+
+FULL = """
+import select, sys
+from prong.team.message import Queued, frame
+
+while not select.select([sys.stdin], [], [], 0.05)[0] or sys.stdin.buffer.read1():
+    sys.stdout.buffer.write(frame(Queued(why="waits for room: it needs 9 CPU")))
+    sys.stdout.buffer.flush()
+"""
+
+
+async def test_a_machine_without_room_is_not_waited_for_forever(tmp_path: Path) -> None:
+    """It is told at once why nothing happens, and that is what is found in the end."""
+    (tmp_path / "full.py").write_text(FULL)
+    full = program(tmp_path / "full", f"exec {sys.executable} {tmp_path / 'full.py'}")
+    told: list[str] = []
+    given = {"launcher": "process", "python": full, "patience": 0.5}
+    with anyio.fail_after(100):
+        found = await check_remote(str(tmp_path), settings=settings(**given), tell=told.append)
+
+    assert told == ["waits for room: it needs 9 CPU"]
+    assert broken(found) == (
+        "box: nothing could be tried for 0.5 seconds: waits for room: it needs 9 CPU"
+    )
+
+
+async def test_what_is_named_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that the finding names is there afterwards; nothing else of the trial is left."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    await check(tmp_path)
+    assert not list((tmp_path / "temporary").iterdir())
+
+    lines = ("echo 'a long story' >&2", "echo 'its end' >&2", "exit 9")
+    told = broken(await check(tmp_path, python=program(tmp_path / "odd", *lines)))
+    assert "its last words: its end; more in " in told
+    file = Path(told.partition("more in ")[2].rstrip(")"))
+    assert "a long story" in file.read_text()
 
 
 async def test_a_target_that_is_not_there(tmp_path: Path) -> None:
@@ -134,5 +198,27 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
     assert main([*words, "--settings", given]) == 0
     assert "+ work: what was written there came back" in capsys.readouterr().out
+    between = ["remote", "check", "--json", "-C", str(tmp_path), "box", "--settings", given]
+    assert main(between) == 0
+    assert '"topic": "work"' in capsys.readouterr().out
     assert main([*words, "--settings", "{}"]) == 1
-    assert "there are no remote workers" in capsys.readouterr().out
+    assert "there is no machine to try: the setting remote.targets names" in capsys.readouterr().out
+
+
+async def test_which_of_several_is_asked_in_words_of_the_command(tmp_path: Path) -> None:
+    """Without a name, the only machine or the default is tried; else it is said what to type."""
+    two = {name: {"launcher": "process"} for name in ("box", "hut")}
+    given = msgspec.json.encode({"remote": {"targets": two}}).decode()
+    told = broken(await check_remote(str(tmp_path), settings=given))
+    assert told == "say which machine: 'prong remote check NAME' with one of: box, hut"
+
+
+async def test_targets_of_a_folder_that_is_not_trusted(tmp_path: Path) -> None:
+    """That they do not count is said where one of them is asked for."""
+    (tmp_path / ".prong").mkdir()
+    (tmp_path / ".prong" / "settings.json").write_text(settings(launcher="process"))
+
+    found = await check_remote(str(tmp_path), "box")
+    assert "there is no" in broken(found)
+    (told,) = [one.text for one in found if one.topic == "settings"]
+    assert "remote targets: left out, because the folder is not trusted" in told

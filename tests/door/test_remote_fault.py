@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,13 +12,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
-from prong.event import LineChanged, TaskFinished, ToolFinished, Warned, WorkKept
+from prong.event import LineChanged, TaskFinished, ToolFinished, ToolStarted, Warned, WorkKept
+from prong.face.draw.tree import Aspect, draw_tree
+from prong.face.line import describe_work
 from prong.testing import Script, World, Worlds, call, report, say
+from prong.testing.ssh_host import HAS_SSH, ssh_host
 from shared.remote import copies, remote_world
-from shared.ssh import SSHD, ssh_host
+from shared.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("R3")]
 
@@ -57,17 +60,13 @@ def working(far: Path) -> list[int]:
     return [pid for pid in found if is_alive(pid)]
 
 
-async def until(what: Any) -> None:
-    with anyio.fail_after(60):
-        while not what():
-            await anyio.sleep(0.02)
-
-
 async def started(w: World, far: Path) -> tuple[str, int]:
     """Start a fork that has written a file and waits; gives its task, and its worker."""
     await w.session.run("Hi")
     (task,) = await w.session.start_forks(["P1"], isolation="remote")
     await until(lambda: list(far.glob("*/.prong/worktrees/*/began")))
+    # What a line is cut before it has brought is not known here, and ends nowhere.
+    await until(lambda: any(one.name == "Bash" for one in w.told(ToolStarted)))
     (worker,) = workers(far)
     return task, worker
 
@@ -101,7 +100,7 @@ async def test_a_worker_that_is_killed(world: Worlds, tmp_path: Path) -> None:
 
 @pytest.fixture
 def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
-    if SSHD is None:
+    if not HAS_SSH:
         pytest.skip("there is no sshd here: openssh-server")
     with ssh_host(tmp_path / "ssh") as host:
         monkeypatch.setenv("PATH", f"{host.bin}:{os.environ['PATH']}")
@@ -150,8 +149,8 @@ async def test_a_line_that_is_cut(
         assert child.spec.lease == 4
         assert repo.git("show", f"{w.told(WorkKept)[-1].branch}:new.txt") == "made"
         assert not copies(far)
-        assert is_alive(worker) == lives
         if lives:
+            assert is_alive(worker)
             os.kill(login, signal.SIGCONT)
         await until(lambda: not is_alive(worker))
 
@@ -159,12 +158,16 @@ async def test_a_line_that_is_cut(
 async def test_a_line_that_is_cut_for_good(
     world: Worlds, tmp_path: Path, ssh: dict[str, str]
 ) -> None:
-    """A machine that does not come back fails the task once, and the work is kept there."""
+    """A machine that does not come back fails the task once, and the work is kept there.
+
+    If it does after all, a message brings the work, and nothing tells of a cut line any more.
+    """
     far = tmp_path / "far"
-    async with remote_world(world, script(), far, target={**ssh, "patience": 1}) as (w, _):
+    async with remote_world(world, script(), far, target={**ssh, "patience": 1}) as (w, repo):
         task, _ = await started(w, far)
         folder = Path(os.environ["PATH"].partition(":")[0])
         program(folder / "gone", "exit 255")
+        (folder / "ssh").rename(folder / "kept")
         (folder / "gone").replace(folder / "ssh")
         cut()
         await w.session.wait_settled()
@@ -175,6 +178,14 @@ async def test_a_line_that_is_cut_for_good(
         assert [one.status for one in w.told(TaskFinished) if one.task_id == task] == ["failed"]
         assert w.told(WorkKept)[-1].path == f"box:{copies(far)[0]}"
         assert (copies(far)[0] / "new.txt").exists()
+        assert w.session.view().agents[child.agent.path].line == "the line to box was cut"
+
+        (folder / "kept").replace(folder / "ssh")
+        await w.session.say("Go on.", to=task)
+        await w.session.wait_settled()
+        assert repo.git("show", "prong/fork-1:new.txt") == "made"
+        agent = w.session.view().agents[child.agent.path]
+        assert (agent.line, agent.away, agent.kept) == ("", False, True)
 
 
 async def test_a_worker_that_has_lost_its_lease(world: Worlds, tmp_path: Path) -> None:
@@ -182,15 +193,15 @@ async def test_a_worker_that_has_lost_its_lease(world: Worlds, tmp_path: Path) -
     far = tmp_path / "far"
     async with remote_world(world, script(), far) as (w, _):
         _, worker = await started(w, far)
-        (lease,) = far.glob("*/.prong/lease/*")
-        assert lease.read_text() == "2\n"
-        lease.write_text("9\n")
+        (lease,) = far.glob("*/.prong/lease/*/*")
+        assert lease.name == "2"
+        lease.with_name("9").touch()
         await w.session.wait_settled()
 
         (child,) = w.parts.supervisor.children
         assert child.status == "failed"
         assert "a later run than number 2 has begun" in child.run.detail
-        assert not working(far)
+        await until(lambda: not working(far))
         # The worker is there for others.
         assert is_alive(worker)
         # This session's numbers are too low now: nothing of the workspace is touched.
@@ -199,8 +210,14 @@ async def test_a_worker_that_has_lost_its_lease(world: Worlds, tmp_path: Path) -
         assert (copies(far)[0] / "new.txt").exists()
 
 
-async def test_work_that_cannot_come_back_is_kept_there(world: Worlds, tmp_path: Path) -> None:
-    """A machine that is away at the end keeps the work; when it is there again, it comes."""
+@pytest.mark.parametrize("lost", [False, True])
+async def test_work_that_cannot_come_back_is_kept_there(
+    world: Worlds, tmp_path: Path, *, lost: bool
+) -> None:
+    """A machine that is away at the end keeps the work; when it is there again, it comes.
+
+    If it has lost it meanwhile, the user and the agent are told, which begins anew.
+    """
     far, gone = tmp_path / "far", tmp_path / "gone"
     line = f'[ -e {gone} ] && {{ echo "no route" >&2; exit 255; }}; exec {sys.executable} "$@"'
     python = program(tmp_path / "python", line)
@@ -213,17 +230,33 @@ async def test_work_that_cannot_come_back_is_kept_there(world: Worlds, tmp_path:
         (child,) = w.parts.supervisor.children
         (kept,) = w.told(WorkKept)
         (folder,) = copies(far)
-        assert (child.status, kept.path, kept.uncommitted) == ("failed", f"box:{folder}", True)
+        assert (child.status, kept.path, kept.away) == ("failed", f"box:{folder}", True)
         assert any("it has not come back: box: " in one.text for one in w.told(Warned))
+        assert describe_work(kept) == (
+            f"the work of {task} is still on box, in {folder}: once box can be reached, a message "
+            f"to {task} brings it as prong/fork-1"
+        )
+        rows = [row.text for row in draw_tree(w.session.view(), Aspect(width=200))]
+        assert any("on box: its work is still there; failed" in row for row in rows)
+        assert f"[Its work is still on another machine, in box:{folder}" in str(w.bodies())
+        assert "Not all of this is committed" not in str(w.bodies())
         assert (folder / "new.txt").read_text() == "made\n"
 
         gone.unlink()
+        if lost:
+            shutil.rmtree(far)
         await w.session.say("Go on.", to=task)
         await w.session.wait_settled()
 
         assert child.status == "completed"
-        assert repo.git("show", "prong/fork-1:new.txt") == "made"
         assert not copies(far)
+        told = [one.text for one in w.told(Warned)]
+        assert (
+            "its workspace on box is gone, and what had not come back of it is lost" in told
+        ) is lost
+        assert ("The workspace that you had before is gone" in str(w.bodies())) is lost
+        if not lost:
+            assert repo.git("show", "prong/fork-1:new.txt") == "made"
 
 
 async def test_a_machine_that_is_not_there(world: Worlds, tmp_path: Path) -> None:

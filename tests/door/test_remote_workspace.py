@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from prong.errors import GitFailed, NotPossibleNow
@@ -83,6 +87,31 @@ async def test_a_copy_that_was_being_made_is_made_anew(machine: Machine) -> None
     _, placed, _ = await machine.send(worktree)
 
     assert Repo(Path(placed.path)).git("log", "--format=%H", "-1") == shipment.start
+    assert not half.parent.joinpath(".prong/fresh/.git").exists()
+
+
+@pytest.mark.spec("R3")
+@pytest.mark.parametrize("known", [True, False])
+async def test_a_workspace_that_was_being_made_is_made_anew(machine: Machine, known: bool) -> None:
+    """A kill while git writes the files leaves some out, which nobody must take for deleted."""
+    await machine.send(await reserve(machine.host, "other"))
+    worktree = await reserve(machine.host, "task")
+    shipment = await machine.shipment(worktree)
+    copy = Repo(machine.far / "work" / shipment.key)
+    half = copy.path / ".prong/worktrees/task"
+    copy.git("update-ref", "refs/prong/making/00000000-1/task", shipment.start)
+    copy.git(
+        "worktree", "add", "-q", "--no-checkout", "-B", "prong/task", str(half), shipment.start
+    )
+    (half / "a.txt").write_text("ha")
+    if not known:
+        shutil.rmtree(copy.path / ".git/worktrees/task")
+    there, placed, _ = await machine.send(worktree)
+
+    assert placed.fresh
+    assert Repo(Path(placed.path)).git("status", "--porcelain") == ""
+    assert "making" not in copy.git("for-each-ref")
+    assert (await machine.back(there, worktree)).tip == ""
 
 
 async def test_work_comes_back_as_a_branch(machine: Machine) -> None:
@@ -176,8 +205,13 @@ async def test_a_repository_without_commits_can_be_sent(tmp_path: Path) -> None:
 
 
 async def test_what_cannot_be_sent_is_refused(machine: Machine, tmp_path: Path) -> None:
-    """A shallow repository and one with files in git LFS are refused before anything is sent."""
+    """A shallow repository, files in git LFS, a branch in the way: refused before anything is sent."""
     await check_sendable(machine.git)
+    machine.repo.git("branch", "prong")
+    with pytest.raises(NotPossibleNow, match="git branch -m prong NAME"):
+        await check_sendable(machine.git)
+    machine.repo.git("branch", "-D", "prong")
+
     machine.repo.write(".gitattributes", "*.psd filter=lfs\n")
     machine.repo.write("art.psd", "x")
     with pytest.raises(NotPossibleNow, match=r"git LFS, such as art\.psd"):
@@ -214,6 +248,171 @@ async def test_its_name_is_kept_while_it_is_away(machine: Machine) -> None:
     await sweep(machine.host)
 
     assert [path.name for path in folder.iterdir()] == ["task"]
+
+
+def leave_lock(path: Path) -> Path:
+    """Put a lock there as a git leaves it that was killed some time ago."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("")
+    os.utime(path, (1, 1))
+    return path
+
+
+async def do_work(machine: Machine, worktree: Worktree) -> Harvest:
+    """Have a file made in a workspace, and what was done taken back as a worker does."""
+    await mark_away(machine.git, worktree)
+    there, placed, _ = await machine.send(worktree)
+    Path(placed.path, "new.txt").write_text("new\n")
+    async with there.held():
+        return await machine.back(there, worktree)
+
+
+@pytest.mark.spec("R3")
+async def test_locks_that_a_killed_git_left_there_block_nobody(machine: Machine) -> None:
+    """The copy is used by all children to come, so none of git's locks may stay on it."""
+    await machine.send(await reserve(machine.host, "other"))
+    worktree = await reserve(machine.host, "task")
+    top = machine.far / "work" / (await machine.shipment(worktree)).key
+    refs = ("prong/base/task", "prong/making/00000000-1/task", "heads/prong/task")
+    names = ("config", "packed-refs", "shallow", *(f"refs/{ref}" for ref in refs))
+    locks = [leave_lock(top / f".git/{name}.lock") for name in names]
+    locks.append(leave_lock(top / ".prong/task.bundle.lock"))
+    found = await do_work(machine, worktree)
+
+    assert (found.files, found.why) == (("new.txt",), "")
+    assert [str(lock) for lock in locks if lock.exists()] == []
+
+
+@pytest.mark.spec("R3")
+async def test_locks_in_a_workspace_keep_no_work_back(machine: Machine) -> None:
+    """A child's own git was killed with it; whoever takes the workspace over can commit."""
+    worktree = await reserve(machine.host, "task")
+    there, placed, _ = await machine.send(worktree)
+    Path(placed.path, "new.txt").write_text("new\n")
+    for name in ("index", "HEAD"):
+        leave_lock(Path(placed.git, f"{name}.lock"))
+    async with there.held():
+        found = await machine.back(there, worktree)
+
+    assert (found.files, found.why) == (("new.txt",), "")
+
+
+@pytest.mark.spec("R3")
+async def test_locks_on_a_childs_refs_at_home_block_nobody(machine: Machine) -> None:
+    """Git was killed here as it changed a ref that is the child's alone, or wrote a bundle."""
+    before = machine.repo.fingerprint()
+    worktree = await reserve(machine.host, "task")
+    refs = machine.repo.path / ".git/refs"
+    kinds = ("prong/remote", "prong/base", "heads/prong")
+    locks = [leave_lock(refs / kind / "task.lock") for kind in kinds]
+    leave_lock(Path(f"{machine.file}.lock"))
+    found = await do_work(machine, worktree)
+
+    assert machine.repo.git("rev-parse", "refs/heads/prong/task") == found.tip
+    assert [str(lock) for lock in locks if lock.exists()] == []
+    assert machine.repo.fingerprint() == before
+
+
+LEAVE = """
+import sys, anyio, msgspec
+from prong.host.bundle import Shipment
+from prong.host.remote_workspace import RemoteWorkspace
+shipment = msgspec.json.decode(sys.argv[2], type=Shipment)
+anyio.run(lambda: RemoteWorkspace("~/work", sys.argv[1], shipment).leave(remove=True))
+"""
+
+
+def leave_and_die(machine: Machine, shipment: Shipment, gone: str) -> int:
+    """Leave a workspace by a process that is killed when git has removed this much of it."""
+    program = machine.far / "bin/git"
+    program.parent.mkdir()
+    program.write_text(
+        f'#!/bin/sh\ncase "$*" in *"worktree remove "*) rm {gone}; exec kill -9 $PPID;; esac\n'
+        f'exec {shutil.which("git")} "$@"\n'
+    )
+    program.chmod(0o755)
+    env = {**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}"}
+    words = (str(machine.far), msgspec.json.encode(shipment).decode())
+    return subprocess.run([sys.executable, "-c", LEAVE, *words], env=env, check=False).returncode
+
+
+@pytest.mark.spec("R3", "R4")
+@pytest.mark.parametrize("gone", ["a.txt", ".git"])
+async def test_a_workspace_that_was_being_removed_is_no_work(machine: Machine, gone: str) -> None:
+    """Killed while git removes the files, those that are gone never come back as deleted."""
+    worktree = await reserve(machine.host, "task")
+    there, placed, _ = await machine.send(worktree)
+    Path(placed.path, "new.txt").write_text("new\n")
+    found = await there.harvest(worktree.snapshot_commit)
+    await unpack(machine.git, worktree, there.bundle, found.tip)
+    shipment = await machine.shipment(worktree)
+    assert leave_and_die(machine, shipment, f"{placed.path}/{gone}") == -9
+
+    with pytest.raises(NotPossibleNow, match="not there any more"):
+        async with machine.workspace(shipment).held():
+            pass
+    there, again, _ = await machine.send(worktree)
+    assert again.fresh
+    assert Repo(Path(again.path)).git("status", "--porcelain") == ""
+    assert (await machine.back(there, worktree)).files == ("new.txt",)
+    assert "making" not in Repo(Path(placed.parent)).git("for-each-ref")
+
+
+@pytest.mark.spec("R3")
+async def test_a_workspace_goes_on_from_what_has_arrived(machine: Machine) -> None:
+    """Whoever is killed in its second piece of work finds it again: it is no other child's."""
+    worktree = await reserve(machine.host, "task")
+    there, placed, _ = await machine.send(worktree)
+    Path(placed.path, "one.txt").write_text("1\n")
+    found = await there.harvest(worktree.snapshot_commit)
+    await unpack(machine.git, worktree, there.bundle, found.tip)
+    await machine.send(worktree)
+    Path(placed.path, "two.txt").write_text("2\n")
+    await there.harvest(worktree.snapshot_commit)
+
+    there, again, _ = await machine.send(worktree)
+    assert not again.fresh
+    assert (await machine.back(there, worktree)).files == ("one.txt", "two.txt")
+
+
+@pytest.mark.spec("R3")
+async def test_a_workspace_that_somebody_removed_is_made_anew(machine: Machine) -> None:
+    """Its run was killed and has left git's lock on it, which keeps no folder in being."""
+    worktree = await reserve(machine.host, "task")
+    _, placed, _ = await machine.send(worktree)
+    Repo(Path(placed.parent)).git("worktree", "lock", placed.path)
+    shutil.rmtree(placed.path)
+    _, again, _ = await machine.send(worktree)
+
+    assert again.fresh
+    assert Path(again.path, "a.txt").exists()
+
+
+@pytest.mark.spec("R3")
+async def test_a_name_that_was_swept_is_taken_again(machine: Machine) -> None:
+    """Killed before it was marked as away, and resumed much later, a child can be sent still."""
+    machine.repo.write("new.txt", "not committed\n")
+    worktree = await reserve(machine.host, "task")
+    os.utime(machine.repo.path / ".git/refs/prong/base/task", (1, 1))
+    await sweep(machine.host)
+    await mark_away(machine.git, worktree)
+    _, placed, _ = await machine.send(worktree)
+    assert Path(placed.path, "new.txt").exists()
+
+    machine.repo.git("update-ref", "refs/prong/base/task", "HEAD")
+    with pytest.raises(NotPossibleNow, match="another agent's by now"):
+        await mark_away(machine.git, worktree)
+
+
+async def test_what_was_received_of_a_pack_is_not_kept(machine: Machine) -> None:
+    """A git that was killed as it received leaves a file as large as the repository."""
+    _, placed, _ = await machine.send(await reserve(machine.host, "task"))
+    packs = Path(placed.common, "objects/pack")
+    packs.joinpath("tmp_pack_young").write_text("")
+    leave_lock(packs / "tmp_pack_old")
+    await machine.send(await reserve(machine.host, "other"))
+
+    assert [one.name for one in packs.glob("tmp_*")] == ["tmp_pack_young"]
 
 
 async def test_a_later_run_takes_the_lease(machine: Machine) -> None:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from prong.config.option import Options
+from prong.config.place import folders
+from prong.errors import BadInput
 from prong.testing import Worlds, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L12")]
@@ -56,6 +63,21 @@ async def test_odd_words_are_refused_in_a_sentence(world: Worlds, program: Any, 
         assert not w.server.records
 
 
+@pytest.mark.parametrize("words", [("-p", "Hi"), ("sessions",)])
+def test_a_current_folder_that_was_removed_is_said(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """It is a mistake of whoever starts the program, not a file that is missing somewhere."""
+    (tmp_path / "gone").mkdir()
+    done = subprocess.run(
+        ["sh", "-c", 'cd gone && rmdir ../gone && exec "$@"', "sh", sys.executable, "-P", "-m",
+         "prong", *words],
+        capture_output=True, text=True, check=False, cwd=tmp_path, stdin=subprocess.DEVNULL,
+        env={"HOME": str(tmp_path), "PATH": os.environ["PATH"],
+             "ANTHROPIC_BASE_URL": "http://127.0.0.1:1"},
+    )  # fmt: skip
+    assert done.stderr == "prong: the current folder was removed; go to another\n"
+    assert done.returncode == 2
+
+
 @pytest.mark.parametrize("depth", [1000, 100_000])
 async def test_input_that_nests_too_deep_is_skipped(
     world: Worlds, program: Any, depth: int
@@ -85,6 +107,34 @@ async def test_a_home_that_cannot_be_written(
         assert done.returncode in {1, 2}
         assert "cannot be" in done.stderr.decode()
         assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("inside", ["", "sub"])
+def test_a_folder_that_may_not_be_entered(tmp_path: Path, inside: str) -> None:
+    """It is told apart from one that there is not, and looked for in no other."""
+    closed = tmp_path / "closed"
+    (closed / "sub").mkdir(parents=True)
+    closed.chmod(0)
+    try:
+        with unprivileged(), pytest.raises(BadInput, match="cannot be entered, for want of perm"):
+            folders(Options(cwd=closed / inside))
+    finally:
+        closed.chmod(0o700)
+    with pytest.raises(BadInput, match="is not a folder; choose one"):
+        folders(Options(cwd=tmp_path / "nowhere"))
+
+
+@contextmanager
+def unprivileged() -> Generator[None]:
+    """Be somebody whom permissions bind."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
 
 
 @pytest.mark.parametrize("words", [("trust",), ("trust", "--remove"), ("-p", "hi", "--bare")])

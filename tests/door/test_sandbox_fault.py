@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -12,7 +13,8 @@ import msgspec
 import pytest
 
 from prong.host import LocalHost
-from prong.host.sandbox import NONE, Ability, places, spawn
+from prong.host import process as process_module
+from prong.host.sandbox import NONE, Ability, linux_ability, places, spawn
 from prong.tools.derive import reading, working
 from shared.sandbox import ABLE, Bench, kernel, views
 
@@ -103,12 +105,14 @@ async def test_a_folder_that_is_renamed_meanwhile(bench: Bench) -> None:
     """A command goes on in a folder that was renamed under it, and writes nowhere else."""
     profile = working(bench.policy())
     process = await bench.host.start(
-        "sleep 0.5; echo x > late; echo y > ../outside/f; pwd -P", env={}, profile=profile
+        "until test -e go; do sleep 0.02; done; echo x > late; echo y > ../outside/f; pwd -P",
+        env={},
+        profile=profile,
     )
     moved = bench.root.with_name("moved")
-    await anyio.sleep(0.2)
     bench.root.rename(moved)
-    with anyio.fail_after(20):
+    (moved / "go").touch()
+    with anyio.fail_after(40):
         said = b"".join([chunk async for chunk in process.output()])
         await process.wait()
     await process.kill()
@@ -133,7 +137,7 @@ async def test_what_is_made_in_a_renamed_folder_is_found(bench: Bench, road: str
     moved = bench.root.with_name("moved")
     bench.root.rename(moved)
     (moved / "go").touch()
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         await process.wait()
     await process.kill()
 
@@ -144,10 +148,17 @@ async def test_what_is_made_in_a_renamed_folder_is_found(bench: Bench, road: str
 @kernel
 async def test_a_command_that_leaves_its_group_is_held_on(bench: Bench) -> None:
     """A daemon outlives its command, as before, and can still write nowhere."""
-    line = "setsid sh -c 'sleep 0.6; touch made; touch $0/done' $PWD/sub >/dev/null 2>&1 & echo $!"
-    with anyio.fail_after(20):
+    late = "until test -e go; do sleep 0.02; done; touch made; touch $0/done"
+    line = (
+        f"setsid sh -c '{late}' $PWD/sub >/dev/null 2>&1 & "
+        "until test $(ps -o sid= $!) -eq $!; do sleep 0.02; done; echo $!"
+    )
+    with anyio.fail_after(40):
         ended = await bench.run(line, reading(bench.policy()))
-    await anyio.sleep(1)
+        assert runs(int(ended.text)), "it has outlived its command"
+        (bench.root / "go").touch()
+        while runs(int(ended.text)):
+            await anyio.sleep(0.02)
 
     assert ended.code == 0
     assert not (bench.root / "made").exists()
@@ -155,8 +166,12 @@ async def test_a_command_that_leaves_its_group_is_held_on(bench: Bench) -> None:
 
 
 @kernel
-async def test_a_killed_command_leaves_no_folder(bench: Bench) -> None:
+async def test_a_killed_command_leaves_no_folder(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The temporary folder of a command that is killed is removed like any other's."""
+    # It ends when it is asked to, however long that takes here.
+    monkeypatch.setattr(process_module, "GRACE", 60.0)
     process = await bench.host.start(
         "echo $TMPDIR; touch $TMPDIR/x; sleep 60", env={}, profile=reading(bench.policy())
     )
@@ -215,13 +230,13 @@ async def test_what_was_made_by_leave_is_not_taken_away(bench: Bench) -> None:
 
 
 LEAVING = {
-    "setsid": "setsid sh -c '{late}' >/dev/null 2>&1 & sleep 0.1",
-    "twice": "( ( setsid sh -c '{late}' >/dev/null 2>&1 & ) & ); sleep 0.1",
-    "nohup": "nohup setsid sh -c '{late}' >/dev/null 2>&1 & disown; sleep 0.1",
-    "closed": "setsid sh -c 'exec 0<&- 1>&- 2>&-; cd /; {late}' & sleep 0.1",
-    "cleared": "env -i /usr/bin/setsid /bin/sh -c '{late}' >/dev/null 2>&1 & sleep 0.1",
+    "setsid": "setsid sh -c '{late}' >/dev/null 2>&1 & {left}",
+    "twice": "( ( setsid sh -c '{late}' >/dev/null 2>&1 & ) & ); {left}",
+    "nohup": "nohup setsid sh -c '{late}' >/dev/null 2>&1 & disown; {left}",
+    "closed": "setsid sh -c 'exec 0<&- 1>&- 2>&-; cd /; {late}' & {left}",
+    "cleared": "env -i /usr/bin/setsid /bin/sh -c '{late}' >/dev/null 2>&1 & {left}",
 }
-"""Ways of a process to leave its group, its session and its streams."""
+"""Ways of a process to leave its group, its session and its streams; its command ends after that."""
 
 
 @views
@@ -229,10 +244,12 @@ LEAVING = {
 async def test_what_a_daemon_makes_late_is_taken_away(bench: Bench, road: str, way: str) -> None:
     """A process that outlives its command makes a protected file: the next command finds it."""
     profile = working(bench.policy())
-    late = f"until test -e {bench.root}/go; do sleep 0.02; done; echo x > {bench.root}/.mcp.json; "
-    late += f"touch {bench.root}/did; sleep 60"
-    with anyio.fail_after(20):
-        assert (await bench.run(LEAVING[way].format(late=late), profile)).undone == []
+    late = f"touch {bench.root}/away; until test -e {bench.root}/go; do sleep 0.02; done; "
+    late += f"echo x > {bench.root}/.mcp.json; touch {bench.root}/did; sleep 60"
+    left = f"until test -e {bench.root}/away; do sleep 0.02; done"
+    with anyio.fail_after(40):
+        ended = await bench.run(LEAVING[way].format(late=late, left=left), profile)
+        assert ended.undone == []
         (bench.root / "go").touch()
         while not (bench.root / "did").exists():
             await anyio.sleep(0.02)
@@ -243,6 +260,14 @@ async def test_what_a_daemon_makes_late_is_taken_away(bench: Bench, road: str, w
     assert not (bench.root / ".mcp.json").exists()
 
 
+def runs(pid: int) -> bool:
+    """Whether a process is there and is no zombie."""
+    with suppress(OSError):
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return state not in {"Z", "X"}
+    return False
+
+
 @views
 async def test_no_daemon_outlives_the_host(bench: Bench, road: str) -> None:
     """What left its command's group ends with the host, is named, and has made nothing by then."""
@@ -251,16 +276,14 @@ async def test_no_daemon_outlives_the_host(bench: Bench, road: str) -> None:
     trap = (
         'trap "echo x > .claude; exec sleep 60" TERM; echo $$ > pid; while :; do sleep 0.05; done'
     )
-    with anyio.fail_after(20):
-        await bench.run(
-            f"setsid sh -c '{trap}' >/dev/null 2>&1 & sleep 0.2", working(bench.policy())
-        )
+    line = f"setsid sh -c '{trap}' >/dev/null 2>&1 & until test -s pid; do sleep 0.02; done"
+    with anyio.fail_after(40):
+        await bench.run(line, working(bench.policy()))
         pid = int((bench.root / "pid").read_text())
         os.kill(pid, 0)
         await bench.host.close()
 
-    state = Path(f"/proc/{pid}/stat")
-    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
+    assert not runs(pid)
     assert [text for text in told if str(pid) in text]
     assert not (bench.root / ".claude").exists()
 
@@ -290,7 +313,8 @@ async def test_what_others_make_later_stays(bench: Bench, road: str) -> None:
     profile = working(bench.policy())
     await bench.run("true", profile)
     (bench.root / ".mcp.json").write_text("mine")
-    await bench.run("setsid sleep 60 >/dev/null 2>&1 & sleep 0.1", profile)
+    away = "setsid sh -c 'touch away; exec sleep 60' >/dev/null 2>&1 &"
+    await bench.run(f"{away} until test -e away; do sleep 0.02; done", profile)
     await bench.host.write(f"{bench.root}/.claude/agents/a.md", b"approved")
 
     assert (await bench.run("true", profile)).undone == []
@@ -312,7 +336,7 @@ async def test_what_others_make_later_stays(bench: Bench, road: str) -> None:
 )
 async def test_nobody_else_does_it_later(bench: Bench, road: str, line: str) -> None:
     """Services that run things at another time, or for others, take no orders from a command."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(50):
         ended = await bench.run(line.format(made=bench.outside / "made"), working(bench.policy()))
 
     assert ended.code != 0
@@ -344,3 +368,18 @@ def test_what_a_path_leads_to_is_found_as_ever(
         for path in (name, f"{tmp_path}/{name}"):
             expected = os.path.realpath(path) if os.path.exists(path) else None  # noqa: PTH110 - as it is given
             assert places.real(path) == expected, path
+
+
+@kernel
+@pytest.mark.parametrize("error", [OSError(), ValueError("not a number"), TypeError()])
+def test_what_fails_in_whatever_way_cannot_be_held(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """A way to bind a process that was not seen to work counts as none."""
+
+    def refuse(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(linux_ability, "restrict", refuse)
+
+    assert linux_ability.probe() == linux_ability.KernelAbility(0)

@@ -246,3 +246,20 @@ async def test_a_search_that_takes_too_long_says_so() -> None:
     bench.context.host = MemoryHost({"a": "x"}, lambda command: late)
     assert "longer than" in await bench.why(Grep(), pattern="x")
     assert "longer than" in await bench.why(Glob(), pattern="*")
+
+
+async def test_a_search_that_is_killed_is_not_one_that_found_nothing() -> None:
+    """A search that ends by itself before its end says so, with what it had found by then."""
+    bench = Workbench(Path("/project"))
+    bench.context.host = MemoryHost({"a": "x"}, lambda command: Finished(-9, b""))
+    assert "ended with -9" in await bench.why(Grep(), pattern="x")
+    assert "ended with -9" in await bench.why(Glob(), pattern="*")
+    bench.context.host = MemoryHost({"a": "x"}, lambda command: Finished(-9, b"a\0"))
+    assert await bench.lines(Grep(), pattern="x") == [
+        "a",
+        "[not all was searched: the search ended with -9]",
+    ]
+    assert await bench.lines(Glob(), pattern="*") == [
+        "a",
+        "[not all was searched: the search ended with -9]",
+    ]

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import resource
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
-from prong.errors import BadInput, NotPossibleNow
+from prong.errors import BadInput, JournalFull, NotPossibleNow
 from prong.event import PromptMoved
 from prong.face.export import as_html, as_markdown
+from prong.face.owned_file import write_owned
 from prong.face.session_file import write_page
 from prong.journal.entry_trail import read_whole
-from prong.session import clean_sessions, import_session, importable
+from prong.session import clean_sessions, cleaning, import_session, importable
 from prong.session.cleaning import clean_daily
 from prong.testing import Script, Worlds, call, inside, report, say
 from prong.testing.repository import Repo
@@ -84,9 +90,63 @@ async def test_a_file_is_written_once(world: Worlds, program: Any) -> None:
         again = await program.run(w, "export", "-o", "a.md")
         assert again.returncode == 2
         assert b"there already" in again.stderr
+        for ending in ("", "-2", "-3"):
+            done = await program.run(w, "export", "--format", "html")
+            assert done.stdout.endswith(f"{ending}.html\n".encode()), done.stderr
+        assert len([*w.root.glob("prong-*.html")]) == 3, "a name that nobody gave is not refused"
         (path,) = (w.store / "projects").glob("*/*.jsonl")
         with pytest.raises(NotPossibleNow, match="cannot be written"):
             write_page(read_whole(path), w.root, "no/such/folder.md")
+
+
+@contextmanager
+def _files_up_to(size: int) -> Generator[None]:
+    """Let no file grow beyond a size, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+async def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    """Of a file for which there is no room nothing stays that would be in the way of a next try."""
+    path = tmp_path / "page.html"
+    told = r"page.html cannot be written \(File too large\)"
+    with _files_up_to(5_000), pytest.raises(NotPossibleNow, match=told):
+        write_owned(path, b"x" * 9_000)
+    assert not path.exists()
+    write_owned(path, b"x" * 9_000)
+    assert path.read_bytes() == b"x" * 9_000
+
+
+async def test_only_a_plain_file_is_said_to_be_removable(tmp_path: Path) -> None:
+    """Nobody is advised to remove a folder, a device or a link so that a page can be written."""
+    (tmp_path / "page").write_text("mine")
+    (tmp_path / "link").symlink_to(tmp_path / "page")
+    with pytest.raises(NotPossibleNow, match=r"name another file, or remove that one first$"):
+        write_owned(tmp_path / "page", b"x")
+    for path in (tmp_path / "link", tmp_path, Path("/dev/null"), Path("/dev/stdout")):
+        with pytest.raises(NotPossibleNow, match=r"is there already; name another file$"):
+            write_owned(path, b"x")
+    assert (tmp_path / "page").read_text() == "mine"
+
+
+async def test_a_session_is_taken_over_whole_or_not_at_all(tmp_path: Path) -> None:
+    """Wherever the room ends, nothing of it stays, and no session is named that is not there."""
+    source, home = claude(tmp_path / "x.jsonl"), tmp_path / "store"
+    import_session(source, cwd=str(tmp_path), home=home, name="It")
+    (whole,) = home.glob("projects/*/*.jsonl")
+    size = whole.stat().st_size
+    whole.unlink()
+    for room in (10, *range(300, size, 300), size - 20):
+        with _files_up_to(room), pytest.raises(JournalFull, match=r"free some space") as caught:
+            import_session(source, cwd=str(tmp_path), home=home, name="It")
+        assert re.search("nothing (of .* was taken over|was stored yet): ", str(caught.value))
+        assert "--resume" not in str(caught.value)
+        assert not [one for one in home.rglob("*") if one.is_file()], room
+    import_session(source, cwd=str(tmp_path), home=home, name="It")
 
 
 @pytest.mark.moves_prefix("what was taken over goes on under a new head")
@@ -222,15 +282,26 @@ async def test_what_something_hangs_on_is_kept(world: Worlds) -> None:
         assert path.exists()
 
 
+@pytest.fixture
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave nothing for another day because the machine is slow."""
+    monkeypatch.setattr(cleaning, "_PATIENCE", 600.0)
+
+
+@pytest.mark.usefixtures("_patient")
 async def test_the_setting_removes_once_a_day(world: Worlds) -> None:
     """With `cleanupPeriodDays` a start removes what is old, says so, and not again that day."""
     async with world([say("One.")], settings='{"cleanupPeriodDays": 20}') as w:
         old = claude(w.home / "x.jsonl")
         made = [import_session(old, cwd=str(w.root), home=w.store).id for _ in range(2)]
         paths = [next((w.store / "projects").glob(f"*/{one}.jsonl")) for one in made]
+        # The start has cleaned too, in its own time, when these were not old yet.
+        with anyio.fail_after(40):
+            while not (w.store / "cleaned").exists():
+                await anyio.sleep(0.01)
         for path in paths:
             aged(path, 21)
-        (w.store / "cleaned").unlink(missing_ok=True)
+        (w.store / "cleaned").unlink()
         told = clean_daily(20, home=w.store, spare="", clock=time.time)
         assert told.startswith("2 sessions older than 20 days removed")
         assert "cleanupPeriodDays" in told
@@ -238,6 +309,7 @@ async def test_the_setting_removes_once_a_day(world: Worlds) -> None:
         assert w.session.records.snapshot is not None
 
 
+@pytest.mark.usefixtures("_patient")
 async def test_a_session_removes_others_and_not_itself(world: Worlds) -> None:
     """The start of a session removes an old one and tells the user."""
     async with world([say("One.")], opens=False) as w:
@@ -253,13 +325,13 @@ async def test_a_session_removes_others_and_not_itself(world: Worlds) -> None:
 
 async def test_what_another_program_is_told_is_said_once(world: Worlds) -> None:
     """Keys of its settings without effect here are named in one line; wishes that hold are not."""
-    theirs = {"statusLine": {"type": "command"}, "outputStyle": "x", "includeCoAuthoredBy": False}
+    theirs = {"spinnerVerbs": ["x"], "outputStyle": "x", "includeCoAuthoredBy": False}
     files = {"~/.claude/settings.json": json.dumps({**theirs, "cleanupPeriodDays": 90})}
     async with world([say("One.")], files=files) as w:
         await w.session.run("Go")
         told = [text for text in w.warnings if "another program" in text]
     assert len(told) == 1
-    assert "statusLine" in told[0]
+    assert "spinnerVerbs" in told[0]
     assert "outputStyle" in told[0]
     assert "includeCoAuthoredBy" not in told[0]
     assert "cleanupPeriodDays" not in told[0]

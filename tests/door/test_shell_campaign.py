@@ -25,10 +25,9 @@ def test_the_hostile_lines_are_hostile():
 def test_a_hole_in_the_gate_would_be_found():
     """A line that is let pass and reaches the program is reported with what it did."""
     with shell_campaign.ground() as place:
-        reached, changed = place.run("echo ${x:-`zap`}")
-        assert (reached, changed) == (True, False)
-        assert place.run("echo x > f") == (False, True)
-        assert place.run("cat f") == (False, False)
+        assert place.run("echo ${x:-`zap`}", seconds=40) == (True, False)
+        assert place.run("echo x > f", seconds=40) == (False, True)
+        assert place.run("cat f", seconds=40) == (False, False)
         assert shell_campaign.judge(place, "cat f") is None
         assert shell_campaign.freedoms("cat f", str(place.work)) == ["plan", "default", "denied"]
         assert shell_campaign.freedoms("zap", str(place.work)) == []

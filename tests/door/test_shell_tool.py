@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -21,11 +22,15 @@ from prong.team.taskset import TaskSet
 from prong.tools.access import Running
 from prong.tools.ask_user import AskUserQuestion
 from prong.tools.background import TaskOutput, TaskStop
+from prong.tools.derive import derive
+from prong.tools.ground import Sandboxing
 from prong.tools.kit import Kit
+from prong.tools.policy import Policy
 from prong.tools.shell import PART, Bash, BashArguments
 from prong.tools.todo import TodoWrite
 from prong.tools.tool import CallOutcome, Context, Done, Failed, Reads, Tool
 from shared.outbox import notices_in
+from shared.sandbox import kernel
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door]
 CALL = CallId("call-1")
@@ -96,7 +101,7 @@ def alive(pid: int) -> bool:
 
 
 async def pid_in(path: Path) -> int:
-    with anyio.fail_after(20):
+    with anyio.fail_after(40):
         while not (path.exists() and path.read_text().endswith("\n")):
             await anyio.sleep(0.01)
     return int(path.read_text())
@@ -225,17 +230,29 @@ async def test_output_is_streamed(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("L2")
-async def test_a_command_that_never_ends_is_stopped(tmp_path: Path) -> None:
+async def test_a_command_that_never_ends_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """At the time limit everything it started is killed, and what it printed is returned."""
     async with world(tmp_path) as w:
         pids = [tmp_path / "outer", tmp_path / "inner"]
-        outcome = await w.call(
-            Bash(),
-            command=f"echo begun; echo $$ >{pids[0]}; bash -c 'echo $$ >{pids[1]}; sleep 1000; :'; :",
-            timeout=1500,
-        )
+        command = f"echo begun; echo $$ >{pids[0]}; bash -c 'echo $$ >{pids[1]}; sleep 1000; :'; :"
+        outcomes: list[CallOutcome] = []
 
-        assert why(outcome).startswith("begun\nStopped after 1.5 s")
+        async def call() -> None:
+            outcomes.append(await w.call(Bash(), command=command, timeout=300_000))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(call)
+            for path in pids:
+                await pid_in(path)
+            # It has begun, and its time is up: that is the clock's affair, not the machine's.
+            loop = asyncio.get_running_loop()
+            now = loop.time
+            monkeypatch.setattr(loop, "time", lambda: now() + 300)
+
+        (outcome,) = outcomes
+        assert why(outcome).startswith("begun\nStopped after 300 s")
         assert "run_in_background" in why(outcome)
         assert not [p for p in pids if alive(await pid_in(p))]
 
@@ -379,3 +396,25 @@ async def test_each_tool_is_described_to_the_model() -> None:
         names = msgspec.json.decode(spec.schema)["properties"]
         assert list(names) == [f.encode_name for f in msgspec.structs.fields(tool.arguments)]
         assert spec.description
+
+
+@kernel
+async def test_a_task_that_cannot_be_kept_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If there can be no file for its output, the command is ended and its temporary folder goes."""
+    temp = tmp_path / "temp"
+    temp.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temp))
+    async with world(tmp_path) as w:
+        (tmp_path / "storage/tasks").write_text("in the way\n")
+        host = w.context.host
+        sandbox = Sandboxing(on=True, ability=host.ability)
+        profile = derive(Policy(root=host.root, home=host.home, sandbox=sandbox), None, reads=True)
+        args = BashArguments(command="sleep 1000", run_in_background=True)
+
+        outcome = await Bash().run_in(CALL, args, w.context, profile)
+
+        assert "The output file could not be made" in why(outcome)
+        # Beside them there is only what is put over hidden files.
+        assert not [one for one in temp.glob("prong-*/*") if one.name.isdigit()]

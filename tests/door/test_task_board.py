@@ -10,6 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from prong.entry import plain
 from prong.errors import UsageError
 from prong.event import MAIN, Event, TaskFinished, TaskStarted
 from prong.host import LocalHost
@@ -22,8 +23,8 @@ from prong.team.recovery import recover
 from prong.team.task import REMEMBERED, Task, TaskBoard
 from prong.team.taskset import TaskSet
 from prong.team.work import Ending
-from prong.tools.collector import Collector
-from prong.tools.tool import CallOutcome, Done, Failed, Tasks
+from prong.tools.collector import Cleaner, Collector
+from prong.tools.tool import CallOutcome, CommandSoFar, Done, Failed, Tasks
 from shared.outbox import notices_in
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door]
@@ -75,14 +76,14 @@ def text(outcome: CallOutcome) -> str:
 def alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (ProcessLookupError, FileNotFoundError):
         return False
-    return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
 
 
 async def wait_for(path: Path) -> str:
     """Wait until a command has written something."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(40):
         while not (path.exists() and path.read_text().endswith("\n")):
             await anyio.sleep(0.01)
     return path.read_text()
@@ -118,14 +119,14 @@ async def test_output_is_told_once_and_waited_for(tmp_path: Path) -> None:
         )
         log = tmp_path / "tasks" / "task-1.log"
         await wait_for(log)
-        with anyio.fail_after(10):
+        with anyio.fail_after(40):
             while "half" not in (first := text(await w.tasks.output(task_id))):
                 await anyio.sleep(0.01)
         assert "is running" in first
         assert "one" not in text(await w.tasks.output(task_id))
 
         gate.touch()
-        last = text(await w.tasks.output(task_id, wait=20))
+        last = text(await w.tasks.output(task_id, wait=40))
 
         assert "completed (exit code 0)" in last
         assert "half two" in last
@@ -274,7 +275,7 @@ async def test_whatever_fails_at_the_end_a_task_ends(tmp_path: Path) -> None:
     """A failure in the very last step is a notice, and nobody is left waiting."""
     async with world(tmp_path) as w:
         handle = w.board.start(Faulty(), title="it", agent=MAIN, emit=w.events.append)
-        with anyio.fail_after(10):
+        with anyio.fail_after(40):
             text(await w.tasks.stop(handle.task_id))
 
         (notice,) = notices_in(w.outbox.deliver("main"))
@@ -357,6 +358,7 @@ async def test_a_flood_is_bounded(tmp_path: Path) -> None:
         assert len(notice.result) < 2_500
 
 
+@pytest.mark.timeout(240)
 @pytest.mark.spec("T11")
 async def test_finished_tasks_leave_no_growth(tmp_path: Path) -> None:
     """Once notices are acknowledged, the records of finished tasks are bounded and files closed."""
@@ -378,25 +380,46 @@ async def test_finished_tasks_leave_no_growth(tmp_path: Path) -> None:
 
 
 async def test_output_read_before_the_adoption_is_kept(tmp_path: Path) -> None:
-    """What was printed in the foreground stands at the head of the task's file, lines unbroken."""
+    """What was printed in the foreground stands at the head of the task's file, lines unbroken.
+
+    Its agent knows it, so that TaskOutput tells only what is new.
+    """
     async with world(tmp_path) as w:
-        process = await w.host.start("echo ' world'")
-        handle = await w.tasks.adopt(process, title="greet", first_output=b"one\nhello")
+        cleaner = Cleaner()
+        text = cleaner.feed("one\nhellö".encode()[:-1])
+        command = "printf '\\xb6 world\\n'; until [ -e go ]; do sleep 0.02; done"
+        process = await w.host.start(command, cwd=str(tmp_path))
+        so_far = CommandSoFar(
+            task_id=TaskId("task-1"),
+            began=anyio.current_time() - 60,
+            text=text,
+            whole=True,
+            cleaner=cleaner,
+        )
+        handle = await w.tasks.adopt(process, title="greet", so_far=so_far)
+        while "world" not in Path(handle.output_file).read_text():
+            await anyio.sleep(0.01)
+        told = await w.tasks.output("task-1")
+        assert isinstance(told, Done)
+        assert plain(told.parts).split("\n")[1:] == ["hellö world"]
+        (tmp_path / "go").touch()
         await w.board.wait_idle()
-        assert Path(handle.output_file).read_text() == "one\nhello world\n"
+        assert Path(handle.output_file).read_text() == "one\nhellö world\n"
+        (notice,) = notices_in(w.outbox.deliver("main"))
+        assert notice.usage.duration_ms >= 60_000
 
 
 async def test_no_id_is_given_twice(tmp_path: Path) -> None:
     """An id is known from its start on and for ever: in the next process, and by its log alone."""
     async with world(tmp_path) as w:
         assert await w.start("true") == "task-1"
-        assert w.board.knows("task-1")
+        assert w.board.ids.knows("task-1")
         await w.board.wait_idle()
         w.outbox.ack(["task-1"])
     (tmp_path / "tasks" / "task-7.log").write_text("nobody knows of this\n")
 
     async with world(tmp_path) as w:
-        assert all(map(w.board.knows, ["task-1", "task-7"]))
+        assert all(map(w.board.ids.knows, ["task-1", "task-7"]))
         assert await w.start("true") == "task-8"
-        assert not w.board.knows("task-9")
+        assert not w.board.ids.knows("task-9")
         await w.board.wait_idle()

@@ -18,6 +18,7 @@ import pytest
 
 from prong.command import LeadTeam, Refused
 from prong.errors import JournalFull
+from prong.event import ToolStarted
 from prong.journal.lock import remedy
 from prong.mail import TeamFolder, locked_file, mailbox, team_folder
 from prong.testing import Options, Step, Worlds, call, say
@@ -144,11 +145,11 @@ async def test_a_tmux_server_that_is_killed(world: Worlds, server: Path) -> None
     async with world(script, serving=Options(several=True), **GIVEN) as w:
         await w.session.run("Go")
         folder = TeamFolder.open(w.store, "crew")
-        with anyio.fail_after(30):
+        with anyio.fail_after(40):
             while not folder.team.members[0].pid:
                 await anyio.sleep(0.05)
         _end(server)
-        with anyio.fail_after(30):
+        with anyio.fail_after(40):
             while "I heard." not in text_of(w.parts):
                 await anyio.sleep(0.05)
         assert text_of(w.parts).count("alice has ended") == 1
@@ -239,6 +240,9 @@ async def test_a_disk_that_is_full_before_there_is_a_team(world: Worlds, full: A
         assert TeamFolder.open(w.store, "crew").team.members == ()
 
 
+WAITS = "until test -e full; do sleep 0.02; done; echo It is full"
+
+
 @pytest.mark.parametrize(
     ("first", "begun"),
     [
@@ -255,7 +259,8 @@ async def test_a_disk_that_is_full_for_a_member(
     script = Cast(
         [("Go", CREATE), ("You lead", spawn("alice", plan=begun is None))],
         alice=[
-            ("The time has come", first),
+            ("The time has come", call("Bash", {"command": WAITS})),
+            ("It is full", first),
             ("free some", say("I see.")),
             ("And now", first),
             ("asks you to end", say("In a moment.")),
@@ -268,7 +273,11 @@ async def test_a_disk_that_is_full_for_a_member(
             await w.session.send(begun)
             await w.session.wait_settled()
         await w.session.send(LeadTeam("send", "alice", "The time has come"))
+        with anyio.fail_after(40):
+            while not [one for one in w.told(ToolStarted) if one.title.startswith("until")]:
+                await anyio.sleep(0.02)
         with full():
+            w.write("full", "")
             await w.session.wait_settled()
         assert "free some" in text_of(w.parts, "main/alice")
         await w.session.send(LeadTeam("send", "alice", "And now"))

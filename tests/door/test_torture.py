@@ -9,14 +9,15 @@ from contextlib import contextmanager, nullcontext
 
 import pytest
 
-from prong.testing import torture
+from prong.testing import cut_campaign, ray_campaign, torture
 from prong.testing.counted_trial import CountedTrial
-from prong.testing.torture import CAMPAIGNS, Campaign, Trial
+from prong.testing.torture import CAMPAIGNS, Campaign, Trial, chance
+from shared.ssh import needs_sshd
 
 pytestmark = pytest.mark.door
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("name", "count"),
     [
@@ -34,6 +35,17 @@ def test_a_short_campaign_finds_nothing(name: str, count: int):
 
     assert report.failures == ()
     assert report.tried == count
+
+
+@needs_sshd
+@pytest.mark.timeout(300)
+@pytest.mark.spec("R3")
+def test_a_line_by_ssh_is_cut_and_comes_back():
+    """By a real sshd: nothing is lost or done twice, with cuts of seconds in place of a minute."""
+    with cut_campaign.trials(away=(0.5, 2.0)) as trial:
+        # Who is quicker, the work or the cut, is open: until one has met it.
+        while not trial.counts["network"]:
+            assert trial(chance(1, 2)) == ""
 
 
 @contextmanager
@@ -118,6 +130,18 @@ def test_what_was_done_is_counted(
     assert high + low == 30
     assert torture.main(["coin", "--seed", "5"]) == 0
     assert f"30 done: high {high}, low {low}" in capsys.readouterr().out
+
+
+def test_what_cannot_be_tried_here_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """Where Ray is not installed, its campaign is left out, and the table says why; no failure."""
+    monkeypatch.setattr(ray_campaign, "HAS_RAY", False)
+
+    assert torture.main(["ray", "--seed", "5"]) == 0
+    printed = capsys.readouterr().out
+    assert "left out: Ray is not installed here: pip install 'prong[ray]'" in printed
+    assert torture.run("ray", seed=5).tried == 0
 
 
 @pytest.mark.parametrize("words", [["nothing"], ["--only", "3"], ["kills", "--only", "3"]])

@@ -51,7 +51,7 @@ class Httpx:
     """The client that the vendors' own libraries use."""
 
     def __init__(self) -> None:
-        self._client = httpx2.AsyncClient(trust_env=False)
+        self._client = httpx2.AsyncClient(trust_env=False, timeout=50)
 
     @asynccontextmanager
     async def request(

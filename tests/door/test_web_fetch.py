@@ -108,6 +108,9 @@ async def test_a_page_is_marked_as_data_and_cannot_leave_its_tags(serve, bench):
         ("日本".encode(), "text/plain; charset=base64", "日本"),
         (b"\xff\xfeh\x00i\x00", "text/plain", "hi"),
         (b"caf\xe9", "text/plain", "café"),
+        (b"caf\xe9", "text/plain; charset=utf-8", "café"),
+        ("Grüße, süß".encode() + b" \xff", "text/plain; charset=utf-8", "Grüße, süß \ufffd"),
+        ("日本".encode("shift_jis") + b"\xff", "text/plain; charset=Shift_JIS", "日本\ufffd"),
         ('<meta charset="koi8-r"><p>Привет'.encode("koi8-r"), "text/html", "Привет"),
         (b"\x1b[31mred\x1b[0m\x07", "text/plain", "red"),
         (b"<!DOCTYPE html><title>T</title><h2>No type</h2>", "", "## No type"),
@@ -316,6 +319,8 @@ async def test_what_is_no_address_is_refused(bench, url: str):
     """An address that cannot be asked for is a failure that says so."""
     if url:
         assert "cannot be fetched" in why(await bench(NEAR, url=url))
+        # Nobody is asked about it.
+        assert bench.access(NEAR, url=url) == []
     assert web_fetch.host_of(url) == ""
 
 

@@ -3,55 +3,21 @@
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from prong.testing import Worlds, say
+from shared.browser import BROWSER, browsed
 from shared.page import HOSTILE, fan_script, served
 
-playwright = pytest.importorskip(
-    "playwright.async_api", reason="playwright is not installed: pip install --group browser"
-)
-CHROMIUM = shutil.which("chromium")
-
-pytestmark = [
-    pytest.mark.anyio,
-    pytest.mark.door,
-    pytest.mark.spec("X3"),
-    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
-]
+pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("X3"), *BROWSER]
 
 
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-@asynccontextmanager
-async def browsed(**more: Any) -> AsyncGenerator[tuple[Any, list[str]]]:
-    """Open a browser with one page; every error, refused load or dialog of it is in the list."""
-    async with playwright.async_playwright() as driver:
-        browser = await driver.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox"] if os.geteuid() == 0 else []
-        )
-        context = await browser.new_context(viewport={"width": 1280, "height": 800}, **more)
-        page = await context.new_page()
-        page.set_default_timeout(15_000)
-        wrong: list[str] = []
-        page.on(
-            "console", lambda said: said.type in {"error", "warning"} and wrong.append(said.text)
-        )
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("dialog", lambda dialog: wrong.append(f"dialog {dialog.message}"))
-        try:
-            yield page, wrong
-        finally:
-            await browser.close()
 
 
 async def test_a_session_with_forks_is_on_the_page(world: Worlds, program: Any) -> None:
@@ -64,6 +30,7 @@ async def test_a_session_with_forks_is_on_the_page(world: Worlds, program: Any) 
             await page.goto(served_page.address)
             assert served_page.secret not in page.url
             await page.get_by_text("4 agents").wait_for()
+            await page.get_by_text("9 requests").wait_for()
             await check_map(page)
             await check_parts(page)
             assert wrong == []
@@ -88,9 +55,18 @@ async def check_map(page: Any) -> None:
     await verdict.get_by_text("Written instead of read").wait_for()
     await page.get_by_text("Bytes of request 3").click()
     await page.get_by_text("Directive:").first.wait_for()
-    await page.locator(".bytes canvas").hover(position={"x": 400, "y": 9})
+    await page.get_by_text("Stretches of request 3: 3").press("Enter")
+    stretches = page.get_by_role("table", name="Stretches of request 3")
+    await stretches.get_by_role("row", name="directive").wait_for()
+    told = await stretches.get_by_role("row").all_inner_texts()
+    head = next(one for one in rows if one["number"] == 3)["segments"][0]
+    assert told[1].split("\t")[:3] == ["head", "0", f"{head['size']:,}"]
+    caches = [one.split("\t")[4] for one in told[1:]]
+    assert (caches[0], caches[-1]) == ("read", "written")
+    assert all("$0.0" in one for one in told[1:])
+    await page.locator(".bytes .scrolled canvas").hover(position={"x": 400, "y": 9})
     await page.locator(".bytes .hovered").get_by_text("Request 1 of main").wait_for()
-    await page.locator(".bytes canvas").click(position={"x": 400, "y": 9})
+    await page.locator(".bytes .scrolled canvas").click(position={"x": 400, "y": 9})
     await verdict.get_by_text("Requests 3").wait_for()
 
 
@@ -121,8 +97,10 @@ async def check_parts(page: Any) -> None:
     await page.get_by_text("0 of 1 sessions").wait_for()
     await page.get_by_label("Search sessions").fill("")
     await page.get_by_role("button", name="beside").click()
+    await page.locator("article").nth(1).wait_for()
     assert await page.locator("article").count() == 2
     await page.get_by_role("button", name="close").nth(1).click()
+    await page.locator("article").nth(1).wait_for(state="detached")
     assert await page.locator("article").count() == 1
 
 
@@ -136,9 +114,11 @@ async def test_the_picture_of_the_docs(world: Worlds, program: Any, tmp_path: Pa
             await page.goto(served_page.address)
             await page.get_by_text("9 requests").wait_for()
             for row in (3, 4):
-                await page.locator(".bytes canvas").click(position={"x": 400, "y": 18 * row - 9})
+                await page.locator(".bytes .scrolled canvas").click(
+                    position={"x": 400, "y": 18 * row - 9}
+                )
             await page.get_by_text("Written instead of read").wait_for()
-            await page.locator(".bytes canvas").hover(position={"x": 700, "y": 45})
+            await page.locator(".bytes .scrolled canvas").hover(position={"x": 700, "y": 45})
             path = Path(os.environ.get("PRONG_PICTURE", tmp_path / "web.png"))
             await page.screenshot(path=path)
             assert path.stat().st_size > 10_000
@@ -148,21 +128,67 @@ async def test_the_picture_of_the_docs(world: Worlds, program: Any, tmp_path: Pa
 async def test_the_page_follows_a_session_at_work(world: Worlds, program: Any) -> None:
     """What a session in another process does appears by itself, in a narrow and dark window too."""
     async with world([say("One."), say("Two.")], opens=False) as w, w.open() as session:
-        await session.run("First")
+        await session.run("First " + "and a long story " * 2_000)
         dark = {"color_scheme": "dark", "viewport": {"width": 400, "height": 700}}
         async with served(program, w) as served_page, browsed() as (page, wrong):
             await page.emulate_media(color_scheme=dark["color_scheme"])
             await page.set_viewport_size(dark["viewport"])
             await page.goto(served_page.address)
-            await page.get_by_text("1 requests").wait_for()
-            assert "live" in await page.get_by_role("status").first.inner_text()
+            await page.get_by_text("1 request").wait_for()
+            await page.get_by_text("more so far").wait_for()
+            await page.get_by_role("status").filter(has_text="live").first.wait_for()
+            w.advance(3_600)
             await session.run("Second")
             await page.get_by_text("2 requests").wait_for()
+            await page.get_by_text("As a table").first.click()
+            await page.get_by_text("! missed: it should have read").wait_for()
+            assert await page.locator("td.missed").count() == 1
             await page.get_by_role("tab", name="Transcript").click()
             await page.get_by_text("Two.").wait_for()
             wide = "document.documentElement.scrollWidth <= window.innerWidth"
             assert await page.evaluate(wide)
             assert wrong == []
+
+
+async def test_a_tab_without_its_key_says_what_is_needed(world: Worlds, program: Any) -> None:
+    """The bare address, in a browser that has entered, tells nothing of the session."""
+    async with world(fan_script(), opens=False, mode="bypassPermissions") as w:
+        async with w.open() as session:
+            await session.run("Go")
+            await session.wait_settled()
+        async with served(program, w) as served_page, browsed() as (page, _):
+            bare = f"http://127.0.0.1:{served_page.port}/"
+            await page.goto(bare)
+            assert await page.inner_text("body") == "open the address that 'prong web' has printed"
+            await page.goto(served_page.address)
+            await page.get_by_text("4 agents").wait_for()
+            other = await page.context.new_page()
+            await other.goto(bare)
+            await other.get_by_text("This tab was not let in: open the address that").wait_for()
+            assert "agent" not in await other.inner_text("body")
+            assert await other.get_by_role("tab").count() == 0
+
+
+async def test_a_page_whose_server_has_gone_says_so(world: Worlds, program: Any) -> None:
+    """What it was told stays; a part that has to ask says that nobody answers, and none breaks."""
+    async with world(fan_script(), opens=False, mode="bypassPermissions") as w, browsed() as seen:
+        page, wrong = seen
+        async with w.open() as session:
+            await session.run("Go")
+            await session.wait_settled()
+        async with served(program, w) as served_page:
+            await page.goto(served_page.address)
+            await page.get_by_text("9 requests").wait_for()
+            await page.locator(".bytes .scrolled canvas").click(position={"x": 400, "y": 45})
+        await page.get_by_text("the server is gone; this is what it last told").wait_for()
+        await page.get_by_text("Bytes of request 3").click()
+        for name in ("Bytes", "Cost", "Sessions"):
+            await page.get_by_role("tab", name=name).click()
+            panel = page.get_by_role("tabpanel", name=name)
+            await panel.get_by_text("The page's server does not answer.").wait_for()
+        await page.get_by_role("tab", name="Transcript").click()
+        await page.get_by_role("tabpanel", name="Transcript").get_by_text("All of it.").wait_for()
+        assert all(one.startswith("Failed to load resource") for one in wrong), wrong
 
 
 @pytest.mark.parametrize("text", ["left out", "included"])
@@ -183,7 +209,9 @@ async def test_an_exported_page_opens_from_disk(world: Worlds, program: Any, tex
             await page.get_by_text("9 requests").wait_for()
             assert len(await page.evaluate("window.__prong.rows()")) == 9
             for row in (3, 4):
-                await page.locator(".bytes canvas").click(position={"x": 400, "y": 18 * row - 9})
+                await page.locator(".bytes .scrolled canvas").click(
+                    position={"x": 400, "y": 18 * row - 9}
+                )
             await page.get_by_text("they part in what begins at byte").wait_for()
             await page.get_by_role("tab", name="Cost").click()
             await page.get_by_role("row", name="3 forks of main").wait_for()

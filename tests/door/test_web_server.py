@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
+from contextlib import suppress
 from typing import Any, Self
+from urllib.parse import quote
 
 import anyio
 import msgspec
 import pytest
+from anyio.streams.buffered import BufferedByteReceiveStream
 
 from prong.face.web.static_file import STATIC
-from prong.testing import Worlds, say
+from prong.session import HttpExchange, listen_http
+from prong.testing import ProgramRecorder, Worlds, say
 from shared.page import HOSTILE, Served, Unanswered, fan_script, served
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("X3")]
@@ -43,9 +48,12 @@ async def check_refused(page: Served, headers: dict[str, str], status: int) -> N
 async def check_outsiders(page: Served) -> None:
     """Try every way in but the right one."""
     await check_refused(page, {}, 403)
+    await check_refused(page, {"x-prong-key": page.key}, 403)
+    await check_refused(page, {"x-prong-key": page.key, "cookie": f"x={page.secret}"}, 403)
+    await check_thief(page)
     for cookie in ("prong=" + page.secret, f"prong-{page.port}=guess", f"prong-{page.port}="):
         await check_refused(page, {"cookie": cookie}, 403)
-    twice = f"prong-{page.port}={page.secret}; prong-{page.port}=guess"
+    twice = f"{page.given}; prong-{page.port}=guess"
     await check_refused(page, {"cookie": twice}, 403)
     for host in ("evil.example", f"evil.example:{page.port}", "127.0.0.1", "", "127.0.0.1:1"):
         await check_refused(page, {**page.cookie, "host": host}, 421)
@@ -59,10 +67,40 @@ async def check_outsiders(page: Served) -> None:
         assert entered.status == 403
 
 
+async def check_thief(page: Served) -> None:
+    """Come with the cookie alone, as a server at another port of this machine could get it."""
+    told = [one for one in ROUTES if one.startswith(("/api", "/trace"))]
+    # The same under other names: what is let in must be what is answered.
+    told += [one.replace("/", "/%", 1).replace("%a", "%61").replace("%t", "%74") for one in told]
+    told += ["/api%2Fsession", "//api/session", "/./api/session", "/nothing"]
+    told += [f"http://127.0.0.1:{page.port}/api/session", "/%61pi/control", "/api/%61ct"]
+    for headers in ({"cookie": page.given}, {"cookie": page.given, "x-prong-key": page.secret}):
+        for route in told:
+            reply = await page.ask(route, headers)
+            assert reply.status == 403, (route, reply)
+            assert b"main" not in reply.body
+        assert (await page.ask("/", headers)).status == 200
+        assert (await page.ask("/static/../api/session", headers)).status == 404
+    stolen = page.given.partition("=")[2]
+    assert (await page.ask(f"/enter?{stolen}")).status == 403
+    asked = await page.ask(f"/api/cost?key={stolen}", {"cookie": page.given})
+    assert asked.status == 403
+    assert (await page.ask(f"/api/cost?key={page.key}", {"cookie": page.given})).status == 200
+
+
+POLICY = {
+    **dict.fromkeys(("default-src", "base-uri", "form-action", "frame-ancestors"), "'none'"),
+    **dict.fromkeys(("script-src", "style-src", "connect-src"), "'self'"),
+    "img-src": "'self' data:",
+}
+"""What a browser may do with the page: run and load its own files, be led and framed nowhere."""
+
+
 async def check_insiders(page: Served) -> None:
     """Come in as a browser does, and look at what every answer says."""
-    entered = await page.ask(f"/enter?{page.secret}", {"sec-fetch-site": "none"})
-    assert (entered.status, entered.headers["location"], entered.body) == (303, "/", b"")
+    entered = await page.enter()
+    assert (entered.headers["location"], entered.body) == (f"/#{page.key}", b"")
+    assert len({page.secret, page.key, page.given.partition("=")[2]}) == 3
     words = entered.headers["set-cookie"].split("; ")
     assert words[0] == page.cookie["cookie"]
     assert set(words[1:]) == {"HttpOnly", "SameSite=Strict", "Path=/"}
@@ -70,9 +108,8 @@ async def check_insiders(page: Served) -> None:
         own = {**page.cookie, "origin": f"http://127.0.0.1:{page.port}"}
         reply = await page.ask(route, {**own, "sec-fetch-site": "same-origin"})
         assert reply.status == (404 if route == "/nothing" else 200)
-        assert "unsafe" not in reply.headers["content-security-policy"]
-        assert "default-src 'none'; script-src 'self'" in reply.headers["content-security-policy"]
-        assert "frame-ancestors 'none'" in reply.headers["content-security-policy"]
+        policy = reply.headers["content-security-policy"].split("; ")
+        assert dict(one.split(" ", 1) for one in policy) == POLICY
         assert reply.headers["x-content-type-options"] == "nosniff"
         assert reply.headers["referrer-policy"] == "no-referrer"
         assert reply.headers["cache-control"] == "no-store"
@@ -80,7 +117,12 @@ async def check_insiders(page: Served) -> None:
         assert reply.headers["cross-origin-opener-policy"] == "same-origin"
     for method in ("POST", "PUT", "DELETE", "OPTIONS", "HEAD"):
         assert (await page.ask("/api/session", page.cookie, method=method)).status == 405
-    for body in ({"content-length": "1"}, {"transfer-encoding": "chunked\r\n\r\n5\r\nhello"}):
+        assert (await page.ask(f"/enter?{page.secret}", method=method)).status == 403
+    for body in (
+        {"content-length": "128001"},
+        {"content-length": "1" * 5_000},
+        {"transfer-encoding": "chunked\r\n\r\n1f401\r\nhello"},
+    ):
         with pytest.raises(Unanswered):
             await page.ask("/api/session", {**page.cookie, **body}, method="POST")
     for path in ("/static/../web_server.py", "/static/%2e%2e/web_server.py", "//etc/passwd"):
@@ -94,6 +136,28 @@ async def test_nobody_is_let_in_who_does_not_have_the_address(world: Worlds, pro
         async with served(program, w) as page:
             await check_outsiders(page)
             await check_insiders(page)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("begun", [b"", b"0\r\n"], ids=["size", "trailer"])
+async def test_a_line_of_a_body_that_never_ends_is_hung_up_on(begun: bytes) -> None:
+    """Whoever sends one, before anybody was asked who it is, gets nothing printed."""
+    told: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, what: told.append(what))
+    head = b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n"
+    async with (
+        listen_http(answer_never) as port,
+        await anyio.connect_tcp("127.0.0.1", port) as stream,
+    ):
+        with suppress(anyio.BrokenResourceError, anyio.EndOfStream), anyio.fail_after(40):
+            await stream.send(head + begun + b"1" * 2_100_000)
+            await stream.receive()
+
+    assert told == []
+
+
+async def answer_never(exchange: HttpExchange) -> None:
+    raise AssertionError(exchange.incoming)
 
 
 async def test_the_page_is_of_this_machine_alone(world: Worlds, program: Any) -> None:
@@ -137,8 +201,16 @@ async def test_it_tells_a_stored_session(world: Worlds, program: Any) -> None:
             assert trace["traceEvents"]
             for wrong in ("/api/explain?a=1&b=99", "/api/explain?a=x&b=1", "/api/entry/../x"):
                 assert (await page.ask(wrong, page.cookie)).status in {400, 404}
-            other = await page.ask("/api/session?session=../../x", page.cookie)
-            assert other.status == 404
+            (journal,) = w.store.glob("projects/*/*.jsonl")
+            own = told["session"]["id"]
+            theirs = own[:-1] + ("0" if own[-1] != "0" else "1")
+            elsewhere = w.store / f"projects/elsewhere/{theirs}.jsonl"
+            elsewhere.parent.mkdir()
+            elsewhere.write_bytes(journal.read_bytes().replace(own.encode(), theirs.encode()))
+            assert theirs in (await program.run(w, "sessions", "--all")).stdout.decode()
+            for other in ("../../x", theirs, str(elsewhere), str(journal)):
+                reply = await page.ask(f"/api/session?session={quote(other)}", page.cookie)
+                assert reply.status == 404, other
 
 
 async def body_of(page: Served, told: dict[str, Any], number: int) -> bytes:
@@ -163,6 +235,27 @@ def check_stretches(told: dict[str, Any]) -> None:
         first.setdefault(request["agent"], request["last"])
     above = {rows[last][0] for agent, last in first.items() if agent != "main"}
     assert len(above) == 1, "the first requests of the forks part after one common stretch"
+
+
+async def test_requests_that_missed_the_cache_are_told(world: Worlds, program: Any) -> None:
+    """A miss names the request by its prompt and by what it read, and why; others have none."""
+    async with world([say("One."), say("Two."), say("Three.")], opens=False) as w:
+        async with w.open() as session:
+            await session.run("First " + "and a long story " * 2_000)
+            await session.run("Second")
+            w.advance(3_600)
+            await session.run("Third")
+        async with served(program, w) as page:
+            told = await page.get("/api/session")
+            (missed,) = told["misses"]["rows"]
+            third = told["requests"]["rows"][2]
+            assert missed["agent"] == third["agent"]
+            assert missed["digest"] == told["stretches"]["rows"][third["last"]][4]
+            assert missed["read"] == third["usage"]["read"] < missed["predicted"]
+            assert missed["why"]
+        done = await program.run(w, "web", "--export", "out.html")
+        assert done.returncode == 0
+        assert missed["why"].encode() not in (w.root / "out.html").read_bytes()
 
 
 async def test_a_session_is_followed_while_it_is_written(world: Worlds, program: Any) -> None:
@@ -193,8 +286,9 @@ class Stream:
 
     async def __aenter__(self) -> Self:
         self._stream = await anyio.connect_tcp("127.0.0.1", self.page.port)
-        head = f"GET /api/events HTTP/1.1\r\nhost: 127.0.0.1:{self.page.port}\r\n"
-        cookie = f"cookie: {self.page.cookie['cookie']}\r\nlast-event-id: {self.after}\r\n\r\n"
+        target = f"/api/events?key={self.page.key}"
+        head = f"GET {target} HTTP/1.1\r\nhost: 127.0.0.1:{self.page.port}\r\n"
+        cookie = f"cookie: {self.page.given}\r\nlast-event-id: {self.after}\r\n\r\n"
         await self._stream.send((head + cookie).encode())
         return self
 
@@ -202,7 +296,7 @@ class Stream:
         await self._stream.aclose()
 
     async def next(self) -> Any:
-        with anyio.fail_after(20):
+        with anyio.fail_after(40):
             while b"\n\n" not in self._held:
                 self._held += await self._stream.receive()
         block, _, self._held = self._held.partition(b"\n\n")
@@ -223,13 +317,32 @@ async def test_a_browser_is_given_an_address_that_lets_in_once(world: Worlds, pr
         browser.chmod(0o700)
         process = await program.start(w, "web", BROWSER=f"{browser} %s")
         try:
-            with anyio.fail_after(30):
+            with anyio.fail_after(40):
                 while not (noted.exists() and noted.read_text()):
                     await anyio.sleep(0.02)
             opened = Served(noted.read_text())
             path = f"/enter?{opened.secret}"
             assert (await opened.ask(path)).status == 303
             assert (await opened.ask(path)).status == 403
+        finally:
+            process.terminate()
+            await process.wait()
+            await process.aclose()
+
+
+async def test_a_browser_of_the_terminal_is_not_opened(world: Worlds, program: Any) -> None:
+    """Without a screen there is none that runs the page: the terminal is left alone, and told."""
+    async with world([say("One.")], opens=False) as w:
+        await program.run(w, "-p", "First")
+        recorder = ProgramRecorder(w.folder, "www-browser")
+        path = f"{w.folder}:{os.environ['PATH']}"
+        process = await program.start(w, "web", PATH=path, TERM="xterm")
+        try:
+            with anyio.fail_after(40):
+                lines = BufferedByteReceiveStream(process.stderr)
+                while b"no browser" not in await lines.receive_until(b"\n", 1_000):
+                    pass
+            assert recorder.calls == []
         finally:
             process.terminate()
             await process.wait()
@@ -252,14 +365,18 @@ async def test_a_killed_session_is_not_live(world: Worlds, program: Any) -> None
 
 
 async def test_what_cannot_be_exported_is_told(world: Worlds, program: Any) -> None:
-    """A file that cannot be written, a flag without its other and no session are each a sentence."""
+    """A file that is there or cannot be written, a flag without its other, no session: each is a sentence."""
     async with world([say("One.")], opens=False) as w:
         none = await program.run(w, "web", "--no-open")
         assert none.returncode == 1
         assert b"no session in" in none.stderr
         await program.run(w, "-p", "First")
         nowhere = await program.run(w, "web", "--export", "no/such/out.html")
-        assert (nowhere.returncode, b"--export" in nowhere.stderr) == (2, True)
+        assert (nowhere.returncode, b"name another file" in nowhere.stderr) == (2, True)
+        (w.root / "mine.html").write_text("mine")
+        there = await program.run(w, "web", "--export", "mine.html")
+        assert (there.returncode, b"mine.html is there already" in there.stderr) == (2, True)
+        assert (w.root / "mine.html").read_text() == "mine"
         alone = await program.run(w, "web", "--with-text")
         assert (alone.returncode, b"--export FILE" in alone.stderr) == (2, True)
 

@@ -29,6 +29,7 @@ def test_the_programs_on_the_page_are_those_that_were_run():
     assert [code for code in shown if code not in programs] == []
 
 
+@pytest.mark.timeout(240)
 def test_prongs_programs_run():
     """Each program, started as a user would, prints what it should and writes no other file."""
     with ThreadPoolExecutor() as pool:

@@ -97,6 +97,22 @@ async def test_a_kill_in_the_midst_of_removing_leaves_nothing(repo: Repo, host: 
 
 
 @pytest.mark.spec("W4")
+async def test_a_branch_that_git_could_not_remove_goes_later(repo: Repo, host: LocalHost) -> None:
+    """A lock that a killed git has left on a branch keeps it, and its base tells that it is empty."""
+    made = await create(host, "x")
+    folder = repo.path / ".git"
+    lock = folder / "refs/heads/prong/x.lock"
+    lock.touch()
+    await finish(host, made)
+    assert repo.git("branch", "--list", "prong/*") == "prong/x"
+
+    lock.unlink()
+    os.utime(folder / "refs/prong/base/x", (1, 1))
+    await sweep(host)
+    assert "prong" not in repo.git("for-each-ref")
+
+
+@pytest.mark.spec("W4")
 async def test_leftovers_are_swept_only_if_unchanged(repo: Repo, host: LocalHost) -> None:
     """After a crash, worktrees of a dead process are listed; those without work are removed."""
     made = {n: await create(host, n) for n in ("clean", "work", "lost", "live", "kept", "other")}

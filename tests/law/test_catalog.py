@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 from collections.abc import Iterator
 from typing import Any
 
@@ -238,3 +239,9 @@ def test_a_window_is_the_librarys_where_it_knows_one():
         found = listed(name)
         if isinstance(found, ModelListing) and found.context:
             assert window(name) == found.context
+
+
+def test_the_version_of_the_library_is_the_installed_one() -> None:
+    """What is read from a folder's name is what the package says of itself."""
+    said = importlib.metadata.version("genai-prices")
+    assert catalog.library_version() == tuple(int(part) for part in said.split(".")[:3])

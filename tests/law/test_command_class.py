@@ -44,6 +44,7 @@ FOREIGN = [
 ]
 MOVED = [
     *("kill -9> f 1", "kill -9>> f 1", "zap -<<E\nE", "cat -<<E\nE", "head -5< f", "nice -5<f zap"),
+    *("sort -o2>&1 f", "find . -delete2>&1", "nice -n12>&1 zap", "echo -n12>>f", "cat -b1<f"),
     *("zap {x}> f", "cat f >& $x", "cat 3-<f"),
 ]
 """Words before a redirect that the grammar takes for a descriptor, and bash does not."""

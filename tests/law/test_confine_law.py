@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prong.tools.access import Access, Reading, Running, Writing
-from prong.tools.policy import Allow, Ask, Deny, Ground, Mode, Policy, PolicyBox
+from prong.tools.policy import Allow, Ask, Deny, Ground, Mode, Policy
+from prong.tools.policy_box import PolicyBox
 from prong.tools.rule import Rule, parse_rule
 
 pytestmark = pytest.mark.spec("W3")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
@@ -139,6 +139,7 @@ def test_letter_by_letter(text: str) -> None:
 
 
 @given(in_pieces(), st.integers(2, 30))
+@example((">\n\n1", [">\n\n1"]), 2)
 def test_printed_prose_is_the_whole(given_: tuple[str, list[str]], width: int) -> None:
     """Printed block by block, where nothing can be taken back, a text is the same rows too."""
     text, pieces = given_

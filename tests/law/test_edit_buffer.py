@@ -12,6 +12,7 @@ from prong.face.edit import grapheme
 from prong.face.edit.buffer import Buffer
 from prong.face.edit.keymap import EDITS, KEYMAP, TOLD, meaning, press
 from prong.face.edit.paste import clean, labels, picture_path
+from prong.face.handover import drafted
 
 pytestmark = pytest.mark.spec("X2")
 
@@ -165,8 +166,9 @@ def test_words_are_undone_not_letters() -> None:
 
 
 def test_a_paste_is_made_harmless() -> None:
-    """Line breaks become those of a text, and control characters go."""
-    assert clean("a\r\nb\rc\x1b[31m\x07\td\x00") == "a\nb\nc[31m\td"
+    """Line breaks become those of a text; colours, links and control characters go."""
+    assert clean("a\r\nb\rc\x1b[31m\x07\td\x00\x9b0m") == "a\nb\nc\td"
+    assert clean("\x1b]8;;http://x\x1b\\link\x1b]8;;\x07 [0]") == "link [0]"
     assert clean("👩\u200d💻") == "👩\u200d💻"
 
 
@@ -176,6 +178,43 @@ def test_what_was_folded_is_sent_whole() -> None:
     buffer = Buffer().insert("See ").paste(text).insert(" and ").attach("shot 1.png", PICTURE)
     assert buffer.text == "See [pasted 120 lines #1] and [image shot_1.png #2]"
     assert buffer.message() == Say(f"See {text} and [image shot_1.png #2]", (PICTURE,))
+
+
+def test_a_picture_that_is_not_there_is_missed() -> None:
+    """A label of an earlier session has no picture, which is said; one of this session has its own."""
+    buffer = Buffer().attach("a.png", PICTURE)
+    assert buffer.missing == ""
+    assert buffer.cleared("[image a.png #1]").message().parts == (PICTURE,)
+    assert buffer.cleared("[image b.png #1] [pasted 3 lines #7]").missing.endswith(
+        "attach it anew: [image b.png #1]"
+    )
+
+
+def test_a_message_that_was_sent_stands_in_the_line_again() -> None:
+    """Going back to it brings its pictures: sent again it is the same message."""
+    other = Image("image/gif", "eW8=")
+    for buffer in (
+        Buffer().insert("See ").attach("shot 1.png", PICTURE),
+        Buffer().attach("a.png", PICTURE).insert(" and ").attach("b.png", other),
+        Buffer().paste("long\n" * 20).attach("a.png", PICTURE).insert(", that is all"),
+        Buffer().insert("No picture, but [pasted 3 lines #1]"),
+    ):
+        sent = buffer.message()
+        assert isinstance(sent, Say)
+        pictures = [part for part in sent.parts if isinstance(part, Image)]
+        again = drafted(sent.text, pictures)
+        assert again.message() == sent
+        assert not again.missing
+        assert again.cursor == len(again.text)
+
+
+@given(
+    LETTERS | st.sampled_from(["[image a.png #0]", "[image a #2] [image a #99999]", "[image x #7]"])
+)
+def test_no_picture_of_a_message_is_lost(text: str) -> None:
+    """Whatever a message says, as one of another program may, its pictures are in the line."""
+    for pictures in ((PICTURE,), (PICTURE, Image("image/gif", "eW8="))):
+        assert drafted(text, pictures).message().parts == pictures
 
 
 @pytest.mark.parametrize(("lines", "text"), [(10, ""), (11, "[pasted 11 lines #1]")])

@@ -94,6 +94,7 @@ SOURCES = Sources(
     arguments={"mode": "modes", "model": "models"},
     values={"modes": (Proposal("plan"), Proposal("default")), "models": ()},
     files=("src/a.py", "src/parser.py", "docs/parser.md", "tests/test_parser.py"),
+    resources=(Proposal("docs:memo://today", "today"), Proposal("docs:memo://parser")),
 )
 
 
@@ -113,7 +114,13 @@ def texts(line: str) -> list[str]:
         ("/nothing ", []),
         ("say /mo", []),
         ("look at @a.py", ["src/a.py"]),
-        ("look at @parser", ["src/parser.py", "docs/parser.md", "tests/test_parser.py"]),
+        (
+            "look at @parser",
+            ["src/parser.py", "docs/parser.md", "tests/test_parser.py", "docs:memo://parser"],
+        ),
+        ("look at @docs:m", ["docs:memo://today", "docs:memo://parser"]),
+        ("@docs", ["docs:memo://today", "docs:memo://parser", "docs/parser.md"]),
+        ("@today", ["docs:memo://today"]),
         ("@tpr", ["tests/test_parser.py"]),
         ("/mode @a.p", ["src/a.py"]),
         ("mail a@b", []),
@@ -121,7 +128,7 @@ def texts(line: str) -> list[str]:
     ],
 )
 def test_candidates(line: str, found: list[str]) -> None:
-    """Commands at the beginning, what belongs to them behind, files after an @."""
+    """Commands at the beginning, what belongs to them behind, files and resources after an @."""
     assert texts(line) == found
 
 

@@ -18,7 +18,7 @@ from prong.event import Warned
 from prong.face import output
 from prong.face.cli import main
 from prong.face.line import describe
-from prong.face.screen import InputPrompt, Screen
+from prong.face.screen import Screen
 
 pytestmark = pytest.mark.spec("L12")
 
@@ -73,7 +73,7 @@ def test_each_way_out_is_clean(capsys: pytest.CaptureFixture[str]) -> None:
     screen = Screen()
     screen.line(EVIL, style="bad")
     screen.text(EVIL)
-    screen.ask(InputPrompt(EVIL))
+    screen.ask(EVIL)
     screen.notice(EVIL)
     for text, style in describe(Warned(text=EVIL)):
         screen.line(text, style=style)

@@ -7,8 +7,9 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from prong.entry import Usage
+from prong.entry import CallId, Usage
 from prong.event import (
     MAIN,
     AgentStarted,
@@ -16,8 +17,10 @@ from prong.event import (
     Event,
     MessageQueued,
     Progressed,
+    ReplyDiscarded,
     RequestSent,
     SessionStarted,
+    ToolStarted,
     TurnStarted,
 )
 from prong.face.cell import cells
@@ -165,6 +168,29 @@ def test_a_notice_waits_for_the_end_of_a_line() -> None:
     assert screen.glass.text() == ["some words", "[fork-1] done", "and more", ""]
 
 
+def test_what_is_made_of_words_is_broken_between_them() -> None:
+    """What follows is set in; code and output stay as they are, and so does what a pipe reads."""
+    screen = Played()
+    screen.line("fork-1 completed: it works\n  and more of that again", words=True)
+    screen.notice("! the server is overloaded", words=True)
+    screen.line("! /an/address/without/blanks is wrong", words=True)
+    screen.line("x = some(long, line, of, code)")
+    assert screen.glass.text() == [
+        "fork-1 completed:",
+        "  it works",
+        "  and more of that",
+        "    again",
+        "! the server is",
+        "  overloaded",
+        "! /an/address/witho",
+        "  ut/blanks is",
+        "  wrong",
+        "x = some(long, line,",
+        " of, code)",
+        "",
+    ]
+
+
 def test_a_narrower_terminal_leaves_no_debris() -> None:
     """The rows that were broken by it are all taken away."""
     screen = Played(40)
@@ -210,6 +236,17 @@ def test_rows_fit_and_show_the_cursor(text: str, columns: int, height: int) -> N
     assert rows.column < columns
 
 
+@given(st.integers(10, 60), st.text("ab ", max_size=30))
+def test_a_long_prompt_is_broken_between_words(columns: int, text: str) -> None:
+    """What can be answered is never cut off, however narrow the terminal is."""
+    prompt = "[main/fork-1] Bash: [y]es, [s]ession, [a]lways, [n]o, or why not: "
+    rows = lay_out(Editor(Buffer(text, len(text))), prompt, columns, 50)
+    shown = "".join(row for row, _ in rows.rows)
+    assert shown.replace(" ", "") == (prompt + text).replace(" ", "")
+    assert all(cells(row) < columns for row, _ in rows.rows)
+    assert rows.column == cells(rows.rows[rows.row][0])
+
+
 SOURCES = Sources(commands={"mode": "how", "model": "which"}, values={}, files=("a.py",))
 
 
@@ -241,6 +278,21 @@ def test_an_editor_is_led_by_keys() -> None:
     assert (editor.buffer.text, deeds) == ("a\nb", ["older"])
 
 
+@pytest.mark.parametrize(
+    "keys", [("ctrl+r", "escape"), ("ctrl+c", "ctrl+y"), ("ctrl+a", "ctrl+k", "ctrl+y"), ()]
+)
+def test_what_was_pasted_comes_back_with_its_label(keys: tuple[str, ...]) -> None:
+    """Whoever searches, clears and yanks, or looks at what was said, still sends all of a paste."""
+    long = "row\n" * 40
+    editor, _ = pressed(Editor().sent("earlier"), KeyPress(PASTE, long), *keys)
+    editor = editor.older().newer()
+    assert editor.buffer.text == "[pasted 40 lines #1]"
+    assert editor.buffer.message().text == long
+    assert editor.typed("see [pasted 40 lines #1]").buffer.message().text == f"see {long}"
+    editor, _ = pressed(editor.sent(long), KeyPress(PASTE, long))
+    assert editor.buffer.text == "[pasted 40 lines #2]"
+
+
 def test_a_menu_follows_what_is_typed() -> None:
     """Typing and erasing leave in an open menu what the word can become; without any it closes."""
 
@@ -261,6 +313,15 @@ def test_a_menu_follows_what_is_typed() -> None:
     assert editor.menu is None
 
 
+def test_enter_in_a_menu_sends_no_half_word() -> None:
+    """With nothing marked Enter takes the first proposal; a word that is one of them is sent."""
+    editor, _ = Editor(Buffer("see @a", 6)).press(KeyPress("tab"), Sources(files=("a.py", "ba.py")))
+    editor, deeds = pressed(editor, "enter")
+    assert (editor.buffer.text, editor.menu, deeds) == ("see @a.py ", None, [])
+    editor, deeds = pressed(Editor(), KeyPress(TEXT, "/mo"), "tab", "enter")
+    assert (editor.buffer.text, editor.menu, deeds) == ("/mode", None, ["send"])
+
+
 def test_a_menu_shows_help_and_what_is_marked() -> None:
     """Each proposal has a row, cut to the width, robbed of controls."""
     editor, _ = pressed(Editor(), KeyPress(TEXT, "/mo"), "tab", "down")
@@ -274,6 +335,30 @@ def test_a_menu_shows_help_and_what_is_marked() -> None:
     evil, _ = Editor(Buffer("/x", 2)).press(KeyPress("tab"), sources)
     assert "\x1b" not in str(lay_out(evil, "\x1b]0;x\x07> ", 40, 5))
     assert Proposal("x").help == ""
+
+
+def test_the_time_is_that_of_what_is_being_done() -> None:
+    """Neither a message that waits, nor another agent's work, nor a question beside it counts anew;
+    it is said as the row of the call says it.
+    """
+    first = SessionStarted(session_id="s", model="m", cwd="/", tools=(), mode="default")
+    fork = AgentStarted(kind="fork", model="m", task_id=TaskId("fork-1"), parent=MAIN)
+    sent = RequestSent(request_id=RequestId("r"), model="m", digest="", bytes=1, entries=1)
+    begun = ToolStarted(call_id=CallId("c"), name="Bash", arguments="{}", title="make")
+    told = [
+        (100.0, MAIN, first),
+        (100.0, MAIN, AgentStarted(kind="main", model="m")),
+        (100.0, MAIN, TurnStarted()),
+        (101.0, MAIN, begun),
+        (103.0, MAIN, MessageQueued(message_id="1", text="x")),
+        (104.0, AgentPath("main/fork-1"), fork),
+        (105.0, MAIN, replace(sent, sidecar="aside")),
+    ]
+    for length in range(4, len(told) + 1):
+        envelopes = [Envelope(n, *one) for n, one in enumerate(told[:length], 1)]
+        view = fold_all(envelopes)
+        assert describe_status(view, 107.7, alone=True) == "· make 6 s"
+        assert describe_status(view, 226.0, alone=True) == "· make 2:05"
 
 
 def test_what_is_being_done_is_said_in_one_line() -> None:
@@ -293,6 +378,18 @@ def test_what_is_being_done_is_said_in_one_line() -> None:
     assert told() == ""
     assert told((MAIN, TurnStarted()), (MAIN, sent)) == "· thinks 7 s · Ctrl+C interrupts"
     assert told(("main/fork-1", fork)) == "· fork-1 waiting"
+    long = ToolStarted(call_id=CallId("c"), name="Bash", arguments="{}", title="make " * 30)
+    line = told((MAIN, TurnStarted()), (MAIN, long), ("main/fork-1", fork), ("main/fork-1", long))
+    assert " 7 s · Ctrl+C interrupts · fork-1 make" in line
+    assert len(line.partition("interrupts")[0]) < 70, "what is long hides neither time nor key"
+    lost = ReplyDiscarded(request_id=RequestId("r"), why="it is full", retry_in=9.0, attempt=1)
+    assert told((MAIN, TurnStarted()), (MAIN, sent), (MAIN, lost)).startswith(
+        "· try 2 in 2 s: it is full"
+    )
+    soon = replace(lost, retry_in=3.0)
+    assert told((MAIN, TurnStarted()), (MAIN, sent), (MAIN, soon)).startswith(
+        "· try 2, 4 s: it is full"
+    )
     bar = Progressed(what="prompt", done=50, total=100)
     assert "reading the prompt [######......] 50 of 100 tokens" in told(
         (MAIN, TurnStarted()), (MAIN, sent), (MAIN, bar)

@@ -13,7 +13,10 @@ from prong.ids import TaskId
 from prong.team.claim import Claims, FileBox, writes
 from prong.team.fileset import BadSet, FileSet, read_set
 from prong.tools.access import Running, Writing
-from prong.tools.policy import Deny, Policy, PolicyBox
+from prong.tools.policy import Deny, Policy
+from prong.tools.policy_box import PolicyBox
+from prong.tools.rule import Rule
+from shared.gate import rule
 
 pytestmark = pytest.mark.spec("C4")
 
@@ -126,7 +129,7 @@ async def test_a_worker_waits_for_what_another_has_written():
     assert claims.enter(TaskId("late"), files("a.py")) == ["free"]
     assert claims.enter(TaskId("later"), files("b.py")) == []
     claims.leave(TaskId("free"))
-    with anyio.fail_after(1):
+    with anyio.fail_after(50):
         await claims.admit(TaskId("late"))
 
 
@@ -162,6 +165,19 @@ def test_a_worker_without_files_keeps_away_from_those_of_others():
     assert isinstance(three.decide("Edit", [Writing("/r/b.py")]), Deny)
     claims.leave(TaskId("two"))
     assert not isinstance(three.decide("Edit", [Writing("/r/b.py")]), Deny)
+
+
+@pytest.mark.parametrize("rules", [(), (rule("allow", "Bash"), rule("allow", "Write"))])
+def test_a_skill_lends_a_worker_nothing(rules: tuple[Rule, ...]):
+    """What a skill runs for a worker is held to the worker's files and to its tree like a call."""
+    claims, own = Claims(), files("src/*.py")
+    claims.enter(TaskId("one"), own)
+    tree = PolicyBox(Policy(root=ROOT, home="/home/u"))
+    one = FileBox(tree.narrow(mode="bubble"), claims, TaskId("one"), own)
+    for path in ("/r/src/a.py", "/r/b.py"):
+        calls = [("Write", Writing(path)), ("Bash", Running(f"echo x > {path}", ROOT))]
+        for tool, access in calls:
+            assert one.lending(rules).decide(tool, [access]) == one.decide(tool, [access])
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.structure import modules
+from shared.structure import modules, nodes
 
 METAPHORS = (
     "office usher shelf door departure desk purse hush farewell voice tidings roster employer "
@@ -77,10 +77,8 @@ def test_a_file_name_means_one_thing() -> None:
 def test_names_are_of_the_trade() -> None:
     """No module, class or function is named by a metaphor that its readers would have to guess."""
     names = {part for module in modules() for part in module.split(".")}
-    for tree in modules().values():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                names.add(node.name)
+    for kind in (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef):
+        names |= {node.name for _, node in nodes(kind)}
     words = {name: set(re.findall(r"[A-Z]?[a-z]+", name)) for name in names}
     banned = {form for word in METAPHORS.split() for form in (word, word.capitalize())}
     assert sorted(name for name, parts in words.items() if parts & banned) == []

@@ -37,7 +37,7 @@ from prong.team.supervisor import _OwnDelegation
 from prong.team.taskset import TaskSet
 from prong.testing import Script, call, say, world
 from prong.tools.delegate import PlainAgentArguments
-from prong.tools.policy import _NarrowBox
+from prong.tools.policy_box import NarrowBox
 from prong.tools.tool import Context, Reads, Tool
 
 pytestmark = [pytest.mark.spec("S9")]
@@ -143,7 +143,7 @@ GIVEN: dict[str, Check] = {
     "agent.kit": lambda w, p, c: set(c.agent.kit.names) < set(p.kit.names),
     "agent.context": lambda w, p, c: c.agent.context is not p.context,
     "agent.policy": lambda w, p, c: (
-        isinstance(c.agent.policy, _NarrowBox) and c.agent.policy._parent is p.policy
+        isinstance(c.agent.policy, NarrowBox) and c.agent.policy._parent is p.policy
     ),
     "agent.hooks": lambda w, p, c: c.agent.hooks is not p.hooks,
     "agent.emit": lambda w, p, c: _emits(w, c.agent.emit, c.spec.path),

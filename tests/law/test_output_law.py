@@ -81,3 +81,17 @@ def test_both_ends_are_kept_and_the_file_has_all(texts: list[str], head: int, ta
             assert collector.text().startswith(whole[:head])
             assert collector.text().endswith(whole[len(whole) - tail :])
             assert Path(collector.path).read_text() == whole
+
+
+def test_a_file_that_was_closed_is_not_said_to_hold_what_comes_later() -> None:
+    """Whoever goes on after the file was closed is told of two ends, and of no file with all."""
+    with tempfile.TemporaryDirectory() as folder:
+        collector = Collector(head=5, tail=5, storage=LocalStorage(folder))
+        collector.add("x" * 20)
+        assert collector.path
+        collector.close()
+        assert f"all of it is in {collector.path}" in collector.text()
+        collector.add("later")
+
+    assert "all of it is in" not in collector.text()
+    assert collector.text().endswith("later")

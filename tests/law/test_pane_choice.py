@@ -267,3 +267,15 @@ def test_without_a_leaders_pane_there_is_a_session(near: int):
 def test_how_a_program_ended_is_said(dead: bool, status: int | None, words: str):
     """Every way to end has its words."""
     assert Pane(id="1", member="m", dead=dead, status=status).ending == words
+
+
+@pytest.mark.spec("M3")
+def test_without_sockets_teammates_share_the_process():
+    """Where members in panes could not meet none is opened, and one that is asked for says why."""
+    facts = TerminalFacts(interactive=True, inside=frozenset({"tmux"}), tmux="3.3a", sockets=False)
+
+    assert choose(facts).name == "in-process"
+    assert "Unix sockets" in choose(facts).why
+    for name in BUILT_IN[1:]:
+        with pytest.raises(NotInstalled, match="Unix sockets"):
+            choose(facts, name)

@@ -8,7 +8,8 @@ import pytest
 
 from prong.errors import UsageError
 from prong.tools.access import Reading, Running, Using, Writing
-from prong.tools.policy import Allow, Ask, Decision, Deny, Mode, Policy, PolicyBox, decide
+from prong.tools.policy import Allow, Ask, Decision, Deny, Mode, Policy, decide
+from prong.tools.policy_box import PolicyBox
 from prong.tools.rule import Effect, Rule, parse_rule
 
 ROOT, HOME = "/r", "/home/u"
@@ -358,6 +359,8 @@ def test_other_tools_by_name_and_specifier(rule: str, tool: str, specifier: str,
         ("cat /x", ("Read(//x)",)),
         ("bash x.sh", ("Bash(bash x.sh)",)),
         ("git -C x push", ()),
+        ("cd src && git log -1", ("Bash(git log:*)",)),
+        ("cd /etc && git log -1", ()),
         ("$x y", ()),
         ("touch .git/x", ()),
     ],

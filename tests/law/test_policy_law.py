@@ -7,9 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from prong.team.claim import FileBox
 from prong.tools.access import Access, Reading, Running, Using, Writing
+from prong.tools.agent_policy import AgentPolicy
 from prong.tools.ground import is_protected
-from prong.tools.policy import Allow, Ask, Decision, Deny, Mode, PolicyBox, decide
+from prong.tools.policy import Allow, Ask, Decision, Deny, Mode, decide
+from prong.tools.policy_box import LendingBox, NarrowBox, PolicyBox
 from prong.tools.rule import Rule
 from shared.disguise import hidden_removals
 from shared.gate import MODES, ROOT, policy, rule, run
@@ -111,7 +114,7 @@ def test_a_child_is_never_laxer_than_its_parent(
     """Narrowing to any mode, at any depth, before or after the parent changes, only narrows."""
     tool, access = call
     top = PolicyBox(policy("default", *rules))
-    boxes = [top]
+    boxes: list[AgentPolicy] = [top]
     for child in modes:
         boxes.append(boxes[-1].narrow(mode=child, rules=own))
     top.set_mode(mode)
@@ -137,7 +140,8 @@ def test_granted_edits_are_edits_and_bound_by_every_mode_between(
     has a mode of its own; what is below the child is at most as lax as the child.
     """
     tool, access = call
-    top = box = PolicyBox(policy("default", *rules))
+    top = PolicyBox(policy("default", *rules))
+    box: AgentPolicy = top
     for child, edits in modes:
         box = box.narrow(mode=child, edits=edits)
     top.set_mode(mode)
@@ -211,3 +215,20 @@ def test_protected_paths_are_never_written_unasked(path: str, mode: Mode):
         run(value, f"cd {path.rpartition('/')[0]} && touch {path.rpartition('/')[2]}"),
     ):
         assert isinstance(verdict, Deny if mode in {"plan", "dontAsk"} else Ask)
+
+
+@pytest.mark.parametrize("kind", [PolicyBox, LendingBox, NarrowBox, FileBox])
+def test_a_policy_answers_for_itself(kind: type[AgentPolicy]) -> None:
+    """No policy inherits the answers, or the state, of one that it only looks through."""
+    asked = {name for name in vars(AgentPolicy) if not name.startswith("_")}
+    assert kind.__bases__ == (object,)
+    assert asked <= set(vars(kind))
+
+
+def test_what_is_barred_holds_for_children_of_single_calls() -> None:
+    """A child that a call with lent rules has started keeps what was barred when it began."""
+    top, rule = PolicyBox(policy()), Rule("deny", "Bash", "touch:*", "skill")
+    top.bar([rule])
+    child = top.lending([Rule("allow", "Bash", "ls:*", "skill")]).narrow()
+    top.give_back()
+    assert (top.policy.rules, child.policy.rules) == ((), (rule,))

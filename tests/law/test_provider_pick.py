@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prong.errors import Unauthorised, UsageError
+from prong.errors import BadInput, Unauthorised, UsageError
 from prong.provider import Patience, pick
 from prong.provider.address import Proxy, proxy_for, read_url
 from prong.provider.api import address
@@ -50,6 +50,27 @@ def test_an_unknown_name_needs_a_server_or_a_prefix():
     ):
         assert chosen[0].dialect == "chat"
         assert chosen[0].headers == ()
+
+
+@pytest.mark.spec("L9")
+@pytest.mark.parametrize("name", ["glm-5", "gpt-6", "gemini-4-argon"])
+@pytest.mark.parametrize("variable", ["ANTHROPIC_MODEL", "ANTHROPIC_DEFAULT_OPUS_MODEL"])
+def test_what_anthropics_variables_name_is_asked_at_their_gateway(variable: str, name: str):
+    """A gateway calls its models as it likes; another server that was named goes first."""
+    gate = {"ANTHROPIC_BASE_URL": "http://gate.example", "ANTHROPIC_AUTH_TOKEN": "t"}
+    env = {**KEYS, **gate, variable: f"{name}[1m]"}
+    endpoint, bare = pick(name, env=env)
+    assert (endpoint.base_url, endpoint.dialect, bare) == ("http://gate.example", "anthropic", name)
+    assert dict(endpoint.headers)["authorization"] == "Bearer t"
+    assert pick(name, base_url="http://x", env=env)[0].dialect != "anthropic"
+    assert pick(name, api="chat", env=env)[0].base_url == "https://api.openai.com/v1"
+
+
+@pytest.mark.spec("L9")
+def test_a_name_that_may_be_a_gateways_is_told_how_to_ask_there():
+    """A name of an option alone is not taken for the gateway's: it may be mistyped."""
+    with pytest.raises(UsageError, match="write anthropic:glm-5 if ANTHROPIC_BASE_URL has it"):
+        pick("glm-5", env={"ANTHROPIC_BASE_URL": "http://gate.example"})
 
 
 @pytest.mark.spec("L9")
@@ -158,6 +179,33 @@ def test_azure_is_reached_by_deployment(
 
 
 @pytest.mark.spec("L9")
+@pytest.mark.parametrize(
+    ("given", "base"),
+    [
+        ("https://r.openai.azure.com", "https://r.openai.azure.com/openai/v1"),
+        ("https://gate.test/azure/", "https://gate.test/azure/openai/v1"),
+        ("https://openai.test", "https://openai.test/openai/v1"),
+        ("https://gate.test/openai/v1", "https://gate.test/openai/v1"),
+        (
+            "https://gate.test/openai/deployments/dep?api-version=1",
+            "https://gate.test/openai/deployments/dep?api-version=1",
+        ),
+    ],
+)
+def test_an_address_beside_azure_is_that_of_the_resource(given: str, base: str):
+    """Whatever the host, `azure:` is asked in Azure's way, with Azure's key in its header."""
+    endpoint, name = pick("azure:dep", base_url=given, env={"AZURE_OPENAI_API_KEY": "az-key"})
+
+    assert (endpoint.base_url, name) == (base, "dep")
+    assert dict(endpoint.headers) == {"api-key": "az-key"}
+
+
+def test_two_deployments_contradict_each_other():
+    """The name and the address must mean one deployment."""
+    with pytest.raises(BadInput, match="azure:a and the address of the deployment b contradict"):
+        pick("azure:a", base_url="https://r.openai.azure.com/openai/deployments/b", env=AZURE)
+
+
 def test_azures_key_stays_at_azure():
     """No other vendor is sent it, and without any the error names its variable."""
     assert pick("gpt-6", env={**AZURE, **KEYS})[0].headers == (("authorization", "Bearer o-key"),)
@@ -172,6 +220,32 @@ def test_azures_key_stays_at_azure():
     assert token.headers == (("authorization", "Bearer t"),)
     claude, _ = pick("claude-x", base_url="https://r.services.ai.azure.com/anthropic", env=KEYS)
     assert dict(claude.headers)["x-api-key"] == "a-key"
+
+
+@pytest.mark.spec("L9")
+def test_what_is_for_one_vendor_is_sent_to_no_other():
+    """Headers and keys that were set for Anthropic, or for Azure, stay with them."""
+    env = {**KEYS, "ANTHROPIC_CUSTOM_HEADERS": "X-Team: core"}
+    assert dict(pick("claude-x", env=env)[0].headers)["x-team"] == "core"
+    assert "x-team" not in dict(pick("gpt-6", env=env)[0].headers)
+    assert pick("claude-x", key_helper="ask", env={})[0].key_helper == "ask"
+    assert pick("m", base_url="http://x.test", key_helper="ask", env={})[0].key_helper == ""
+    with pytest.raises(Unauthorised):
+        pick("gpt-6", key_helper="ask", env={})
+    assert pick("x", base_url="https://evilopenai.azure.com", env=AZURE)[0].headers == ()
+
+
+@pytest.mark.spec("L9")
+def test_what_is_nearer_counts():
+    """Options go before variables, and a header that says who asks before a key."""
+    env = {**KEYS, "ANTHROPIC_CUSTOM_HEADERS": "X-Team: core", "PRONG_BASE_URL": "http://b.test"}
+    given = (("X-Team", "mine"), ("Authorization", "me"), ("Anthropic-Version", "2030-01-01"))
+    endpoint, _ = pick("claude-x", base_url="http://a.test", headers=given, env=env)
+
+    assert endpoint.base_url == "http://a.test"
+    assert dict(endpoint.headers)["x-team"] == "mine"
+    assert dict(endpoint.headers)["anthropic-version"] == "2030-01-01", "before the usual ones too"
+    assert "x-api-key" not in dict(endpoint.headers)
 
 
 @pytest.mark.parametrize(
@@ -208,6 +282,10 @@ def test_marks_are_for_models_that_know_them(model: str, explicit: bool):
         ("https://a.test/gate", "/responses", "https://a.test/gate/v1/responses"),
         ("https://v2.test", "/responses", "https://v2.test/v1/responses"),
         ("https://a.test/v1?api-version=3", "/responses", "https://a.test/v1/responses?api-version=3"),
+        ("https://g.test", "/v1beta/models/m:g?alt=sse", "https://g.test/v1beta/models/m:g?alt=sse"),
+        ("https://g.test/gemini/", "/v1beta/models/m:g", "https://g.test/gemini/v1beta/models/m:g"),
+        ("https://g.test/v1beta", "/v1beta/models/m:g", "https://g.test/v1beta/models/m:g"),
+        ("https://g.test/v1alpha", "/v1beta/models/m:g", "https://g.test/v1alpha/models/m:g"),
         ("https://a.test/v1/chat/completions", "/chat/completions", "https://a.test/v1/chat/completions"),
         ("https://a.test/openai/deployments/d?api-version=3", "/chat/completions",
          "https://a.test/openai/deployments/d/chat/completions?api-version=3"),

@@ -18,7 +18,8 @@ from prong.testing import MemoryHost
 from prong.tools.access import Running
 from prong.tools.derive import derive, frees, reading, working, worktree
 from prong.tools.ground import Sandboxing
-from prong.tools.policy import Allow, Ask, Deny, Ground, Mode, Policy, PolicyBox
+from prong.tools.policy import Allow, Ask, Deny, Ground, Mode, Policy
+from prong.tools.policy_box import PolicyBox
 from prong.tools.refusal import find_refusal, for_model, for_user
 from prong.tools.rule import Effect, Rule, parse_rule
 
@@ -305,7 +306,7 @@ def test_auto_trusts_a_whole_sandbox_alone(ability: Ability) -> None:
         ({"system": "linux", "abi": 0}, False, False, "Landlock"),
         ({"system": "darwin", "filters": True}, True, True, ""),
         ({"system": "darwin"}, False, False, "sandbox-exec"),
-        ({"system": "win32"}, False, False, "win32"),
+        ({"system": "win32"}, False, False, "Windows"),
     ],
 )
 def test_what_a_system_is_worth(

@@ -27,6 +27,11 @@ pytestmark = pytest.mark.spec("R1", "R4")
         ({"launcher": "container"}, "needs 'image'"),
         ({"launcher": "container", "image": "--privileged"}, "does not begin with '-'"),
         ({"launcher": "container", "image": "i", "folder": "~/x"}, "absolute path"),
+        ({"launcher": "container", "image": "i", "folder": "/x:/etc"}, "without ':'"),
+        ({"launcher": "container", "image": "i", "options": ["--network", "host"]}, "'host' is"),
+        ({"launcher": "container", "image": "i", "options": ["-v=/:/host"]}, "one word like"),
+        ({"launcher": "container", "image": "i", "options": ["--user=1\n"]}, "one word like"),
+        ({"launcher": "ssh", "host": "h", "options": ["--init"]}, "no use for 'options'"),
         ({"launcher": "process", "host": "h"}, "no use for 'host'"),
         ({"launcher": "ray"}, "needs 'address'"),
         ({"launcher": "ray", "address": "--x"}, "does not begin with '-'"),
@@ -73,7 +78,7 @@ def test_the_default_is_taken() -> None:
     assert choose_target({"one": one, "two": two}, "two") == ("two", two)
     assert choose_target({"one": one, "two": two}, "two", "one") == ("one", one)
     with pytest.raises(
-        UnknownName, match=r"'remote:NAME' with one of: one, two; or set remote\.default"
+        UnknownName, match=r"'remote:NAME', with one of: one, two; or set remote\.default"
     ):
         choose_target({"one": one, "two": two}, "")
     with pytest.raises(UnknownName, match=r"'six' \(the setting remote\.default\); there are: one"):

@@ -20,6 +20,8 @@ from prong.team.message import (
     EventTold,
     Frames,
     Hello,
+    NodeChosen,
+    Queued,
     Taken,
     Up,
     frame,
@@ -98,3 +100,11 @@ def test_a_session_is_understood(text: str) -> None:
     assert read_down(frame(told)[LEAD:]) == told
     with pytest.raises(WorkerFailed):
         read_up(frame(Hello())[LEAD:])
+
+
+@pytest.mark.parametrize("message", [Queued(why="x" * 1_001), NodeChosen(node="n" * 1_001)])
+def test_what_is_said_before_a_greeting_is_short(message: Queued | NodeChosen) -> None:
+    """It is shown and stored as it is, so nobody may make it long."""
+    (whole,) = Frames().feed(frame(message))
+    with pytest.raises(WorkerFailed, match="no message of the protocol"):
+        read_up(whole.data)

@@ -131,6 +131,14 @@ def test_parts_do_not_overlap(lines: int, below: int) -> None:
     assert 1 + placed.conversation[1] + agents + below <= max(lines, 2 + below)
 
 
+@pytest.mark.parametrize("columns", [80, 120, 200])
+def test_an_agent_that_is_alone_takes_no_room(columns: int) -> None:
+    """Without forks the conversation has the whole width; the second agent opens the list."""
+    assert arrange(columns, 40, count=1).conversation == (columns, 37)
+    assert arrange(columns, 40, count=1).agents[1] == 0
+    assert arrange(columns, 40, count=2).agents[1] > 0
+
+
 def test_140_columns() -> None:
     """The agents stand beside the conversation, with bars, and the last fan-out below them."""
     assert screen(view_of(story()), 140, 30) == snapshot("""\
@@ -278,6 +286,16 @@ I'll split this in three:
 
 While they work I read a.py\
 """)
+
+
+def test_a_fan_out_of_which_some_still_work() -> None:
+    """It is as large as it was made; of how many the figures are is said until all have ended."""
+    events = story()
+    for name, told in (("fork-1", "of 3, 2 ended, 1 missed !:"), ("fork-2", "of 3, 1 missed !:")):
+        events.append((f"main/{name}", receipt(name, read=6_400, siblings=3)))
+        transcript = Transcript("main")
+        transcript.show(view_of(events), 70, now=NOW, unfolded=frozenset())
+        assert f"▸ fan-out {told} shared" in text(transcript.bottom(99).rows)
 
 
 def test_the_tree_in_ascii() -> None:

@@ -69,7 +69,7 @@ async def playing(
         await hands.see("other places like it")
         await hands.type("go on")
         await hands.see("may it? git push --force", "done")
-        await hands.see("I see.", "A title" if size[0] > 100 else "")
+        await hands.see("I see.", "● main", "sleep 600", "A title" if size[0] > 100 else "")
         yield w, hands
 
 
@@ -94,7 +94,7 @@ prong  claude-sonnet-5-5 · default      $0.02  saved $0.07  cache 96%  warm 4:5
 ▸ Agent fork: part 3  fork-3  completed  1 s
 
 While they work I read on.
-▸ fork-3: shared 16,000 B, paid $0.0010, saved $0.0010 (90%)
+▸ fan-out of 3, 1 ended: shared 16,000 B, paid $0.0010, saved $0.0010 (90%)
 
 ▸ notice: fork "part 3" completed
 
@@ -136,7 +136,7 @@ The wait grows without bound. I'll split this in three:                     │�
 ▸ Agent fork: part 3  fork-3  completed  1 s                                │
                                                                             │
 While they work I read on.                                                  │
-▸ fork-3: shared 16,000 B, paid $0.0010, saved $0.0010 (90%)                │
+▸ fan-out of 3, 1 ended: shared 16,000 B, paid $0.0010, saved $0.0010 (90%) │
                                                                             │
 ▸ notice: fork "part 3" completed                                           │
                                                                             │

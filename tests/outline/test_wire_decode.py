@@ -358,6 +358,19 @@ def test_a_whole_that_is_none(name: str):
         assert fault(events).retryable
 
 
+@pytest.mark.spec("L10")
+@pytest.mark.parametrize(
+    ("name", "lacks"), [("anthropic", "content"), ("responses", "output"), ("chat", "choices")]
+)
+def test_a_whole_of_another_api(name: str, lacks: str):
+    """What it lacks is said, or what it says itself; to ask again would bring the same."""
+    said = {b'{"id":"x"}': f"the response has no {lacks}", b'{"detail":"no such route"}': "no such"}
+    for body, message in said.items():
+        (event,) = dialect(name).decoder().whole(body)
+        assert fault([event]).message.startswith(message)
+        assert not fault([event]).retryable
+
+
 FAULTS = [
     (400, b'{"type":"error","error":{"type":"invalid_request_error","message":"too long"},"request_id":"r"}', ("invalid_request_error", "too long")),
     (404, b'{"error":{"message":"no model","type":"invalid_request_error","param":null,"code":"model_not_found"}}', ("model_not_found", "no model")),

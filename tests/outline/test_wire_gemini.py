@@ -107,6 +107,9 @@ def test_another_vendors_calls_are_taken_over():
         ({}, {"prewarm": True}, {"maxOutputTokens": 1}),
         ({"effort": "low"}, {}, {"thinkingConfig": {"thinkingLevel": "low"}}),
         ({"effort": "max"}, {}, {"thinkingConfig": {"thinkingLevel": "high"}}),
+        ({"effort": "none"}, {}, {"thinkingConfig": {"thinkingLevel": "minimal"}}),
+        ({"effort": "deep"}, {}, {"thinkingConfig": {"thinkingLevel": "deep"}}),
+        ({"model": "gemini-2.5-pro", "effort": "deep"}, {"max_tokens": 9}, {"maxOutputTokens": 9}),
         ({"thinking": True}, {}, {"thinkingConfig": {"includeThoughts": True}}),
         ({"thinking": False}, {}, {"thinkingConfig": {"thinkingLevel": "minimal"}}),
         (
@@ -138,9 +141,10 @@ def test_how_words_are_picked(spec: dict[str, Any], tail: dict[str, Any], config
 
 def test_the_address_names_the_model():
     """A model's name is part of the path, and cannot lead to another."""
-    assert GEMINI.path("gemini-3", stream=True) == "/models/gemini-3:streamGenerateContent?alt=sse"
-    assert GEMINI.path("models/gemini-3", stream=False) == "/models/gemini-3:generateContent"
-    assert GEMINI.path("../x?y", stream=False) == "/models/..%2Fx%3Fy:generateContent"
+    path = GEMINI.path("gemini-3", stream=True)
+    assert path == "/v1beta/models/gemini-3:streamGenerateContent?alt=sse"
+    assert GEMINI.path("models/gemini-3", stream=False) == "/v1beta/models/gemini-3:generateContent"
+    assert GEMINI.path("../x?y", stream=False) == "/v1beta/models/..%2Fx%3Fy:generateContent"
 
 
 def events(*chunks: dict[str, Any]) -> list[Any]:
@@ -227,6 +231,23 @@ def test_a_stream_without_its_end_is_a_fault():
     assert isinstance(loaded, Fault)
     assert torn.retryable
     assert loaded.retryable
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b'{"ok":true}', "no candidates, so it is none of this API"),
+        (b'{"detail":"Not Found"}', "Not Found"),
+        (b'{"choices":[{"message":{"content":"Hi"}}]}', "no candidates, so it is none of this API"),
+    ],
+)
+def test_a_reply_of_another_api_is_not_asked_for_again(body: bytes, says: str):
+    """What lacks all that makes it a reply will be no other the next time."""
+    fault = GEMINI.decoder().whole(body)[-1]
+
+    assert isinstance(fault, Fault)
+    assert says in fault.message
+    assert not fault.retryable
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,14 @@ class Collector:
         self.spans: list[Any] = []
         self.metrics: list[Any] = []
         self.raw = b""
+        self._one_by_one = threading.Lock()
 
     def take(self, path: str, body: bytes) -> None:
+        """Keep what was sent; each request comes in a thread of its own."""
+        with self._one_by_one:
+            self._take(path, body)
+
+    def _take(self, path: str, body: bytes) -> None:
         self.raw += body
         if path == "/v1/traces":
             sent = ExportTraceServiceRequest.FromString(body)

@@ -83,10 +83,11 @@ def fork(name: str, call_id: str, title: str) -> tuple[str, Event]:
     return f"main/{name}", started
 
 
-def receipt(name: str, *, read: int, miss: str = "") -> Event:
+def receipt(name: str, *, read: int, miss: str = "", siblings: int = 0) -> Event:
     told = {
         "task_id": name,
         "fan": "fork-1",
+        "siblings": siblings,
         "bytes_shared": 25_896,
         "tokens_shared": 6_425,
         "read": read,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ import anyio.abc
 from prong.testing import World
 from prong.testing.program import Program
 from shared.editor_schema import LineCheck
+from shared.running import runs
 
 Replies = Callable[[str, dict[str, Any]], Any]
 """Answers what the agent asks; gets the method and its parameters."""
@@ -113,7 +113,7 @@ class Editor:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until something that the agent sends makes a condition true."""
-        with anyio.fail_after(30):
+        with anyio.fail_after(50):
             while not condition():
                 await self._news.wait()
 
@@ -187,7 +187,7 @@ async def open_editor(
             failure = error
         assert process.stdin is not None
         await process.stdin.aclose()
-        with anyio.move_on_after(20):
+        with anyio.move_on_after(50):
             await process.wait()
         ended = process.returncode
         if ended is None:
@@ -201,7 +201,7 @@ async def open_editor(
 
 async def begun(path: Path) -> int:
     """Wait for a command to say its process id."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         while not path.exists() or not path.read_text().strip():
             await anyio.sleep(0.02)
     return int(path.read_text())
@@ -209,10 +209,8 @@ async def begun(path: Path) -> int:
 
 async def gone(pid: int) -> bool:
     """Wait until a process is gone."""
-    for _ in range(500):
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        await anyio.sleep(0.02)
+    with anyio.move_on_after(50):
+        while runs(pid):
+            await anyio.sleep(0.02)
+        return True
     return False

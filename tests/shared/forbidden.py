@@ -59,7 +59,7 @@ async def run(host: LocalHost, line: str, profile: Profile) -> str:
         process = await host.start(line, env={}, profile=profile)
     except OSError:
         return "no start"
-    with anyio.fail_after(30):
+    with anyio.fail_after(50):
         async for _ in process.output():
             pass
         code = await process.wait()

@@ -32,7 +32,13 @@ class Hands:
         await self._pilot.press(*text, "enter")
 
     async def click(self, board: str, line: int, column: int = 2) -> None:
-        await self._pilot.click(f"#{board}", offset=(column, line))
+        """Click on a row."""
+        target = self.app.query_one(f"#{board}", Board)
+        # Where it is to stand it stands a moment later, and a click goes where it stands.
+        with anyio.fail_after(40):
+            while target.region != target._placed:
+                await anyio.sleep(0.02)
+        await self._pilot.click(target, offset=(column, line))
 
     def rows(self) -> list[str]:
         """Give the screen as text."""
@@ -51,7 +57,7 @@ class Hands:
 
     async def see(self, *wanted: str, without: str = "\0") -> str:
         """Wait until all of it is on the screen."""
-        with anyio.move_on_after(20):
+        with anyio.move_on_after(40):
             while True:
                 shown = self.text
                 if all(one in shown for one in wanted) and without not in shown:

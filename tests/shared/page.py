@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
+from uuid import uuid4
 
 import anyio
 import msgspec
@@ -32,6 +33,9 @@ class Served(msgspec.Struct):
     """A page that is served."""
 
     address: str
+    given: str = ""
+    """The cookie, once somebody has entered."""
+    key: str = ""
 
     @property
     def port(self) -> int:
@@ -43,18 +47,34 @@ class Served(msgspec.Struct):
 
     @property
     def cookie(self) -> dict[str, str]:
-        return {"cookie": f"prong-{self.port}={self.secret}"}
+        """What the page sends with each request."""
+        return {"cookie": self.given, "x-prong-key": self.key}
+
+    async def enter(self) -> Reply:
+        """Come in by the address, as a browser does."""
+        entered = await self.ask(f"/enter?{self.secret}", {"sec-fetch-site": "none"})
+        assert entered.status == 303, entered
+        self.given = entered.headers["set-cookie"].partition(";")[0]
+        self.key = entered.headers["location"].partition("#")[2]
+        return entered
 
     async def ask(
-        self, target: str, headers: Mapping[str, str] | None = None, *, method: str = "GET"
+        self,
+        target: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        method: str = "GET",
+        body: bytes = b"",
     ) -> Reply:
         """Send one request as it is given and nothing else, and read the answer."""
         given = {"host": f"127.0.0.1:{self.port}", **(headers or {}), "connection": "close"}
+        if body:
+            given["content-length"] = str(len(body))
         lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {given[name]}" for name in given)]
         data = bytearray()
         async with await anyio.connect_tcp("127.0.0.1", self.port) as stream:
-            await stream.send(("\r\n".join(lines) + "\r\n\r\n").encode())
-            with anyio.fail_after(20):
+            await stream.send(("\r\n".join(lines) + "\r\n\r\n").encode() + body)
+            with anyio.fail_after(40):
                 async for piece in stream:
                     data += piece
         if not data:
@@ -63,6 +83,27 @@ class Served(msgspec.Struct):
         first, *rest = head.decode().split("\r\n")
         found = dict(line.split(": ", 1) for line in rest)
         return Reply(int(first.split()[1]), found, body)
+
+    @property
+    def own(self) -> dict[str, str]:
+        """What a page of ours sends with what it does."""
+        origin = f"http://127.0.0.1:{self.port}"
+        kind = {"content-type": "application/json"}
+        return {**self.cookie, **kind, "origin": origin, "sec-fetch-site": "same-origin"}
+
+    async def act(self, command: Any, *, asked: int = 0, order: str = "") -> Any:
+        """Do something as a page does, and read what came of it."""
+        sent = {"id": order or uuid4().hex, "command": command, "asked": asked}
+        body = msgspec.json.encode(sent)
+        reply = await self.ask("/api/act", self.own, method="POST", body=body)
+        assert reply.status == 200, reply
+        return msgspec.json.decode(reply.body)
+
+    async def control(self) -> Any:
+        """Press the button that asks to be let in."""
+        reply = await self.ask("/api/control", self.own, method="POST", body=b"{}")
+        assert reply.status == 200, reply
+        return msgspec.json.decode(reply.body)
 
     async def get(self, target: str) -> Any:
         """Ask with the cookie, and read what comes as JSON."""
@@ -76,9 +117,11 @@ async def served(program: Any, world: World, *words: str) -> AsyncGenerator[Serv
     """Run `prong web` until the block is left."""
     process = await program.start(world, "web", "--no-open", *words)
     try:
-        with anyio.fail_after(30):
+        with anyio.fail_after(40):
             line = await BufferedByteReceiveStream(process.stdout).receive_until(b"\n", 1_000)
-        yield Served(line.decode().strip())
+        page = Served(line.decode().strip())
+        await page.enter()
+        yield page
     finally:
         process.terminate()
         with anyio.CancelScope(shield=True):

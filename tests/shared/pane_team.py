@@ -9,10 +9,9 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
-import anyio
-
 from prong.mail import Member, TeamFolder
 from prong.testing import Options, World, call, say
+from prong.testing.service import Record
 from shared.cast import CREATE, Cast, spawn, to
 
 Terminal = Callable[..., AbstractAsyncContextManager[Any]]
@@ -47,22 +46,22 @@ def alice(w: World) -> Member:
     return member
 
 
+def first_of_alice(w: World) -> Record:
+    """Give the member's first request; what it was started with stands in its leader's as well."""
+    return next(one for one in w.server.records if b"You are alice of the team" in one.body)
+
+
 def panes(screen: Any) -> list[str]:
     """Name the members whose panes are there."""
     shown = screen.tmux("list-panes", "-a", "-F", "#{@prong}").split()
     return [mark.rpartition("/")[2] for mark in shown]
 
 
-async def until(condition: Callable[[], object]) -> None:
-    with anyio.fail_after(30):
-        while not condition():
-            await anyio.sleep(0.05)
-
-
 async def begin(screen: Any) -> None:
     await screen.see("> ")
     screen.type("Begin")
-    await screen.see("alice works in a pane of tmux", "[main/alice] may it? touch made")
+    asked = ("[main/alice] may it? touch made", "[main/alice] Bash: [y]es")
+    await screen.see("alice works in a pane of tmux", *asked)
 
 
 async def kill_leader(screen: Any) -> None:

@@ -9,8 +9,27 @@ from typing import Any
 
 import msgspec
 
+from prong.team.placed_worker import PlacedWorker
 from prong.testing import Script, World, Worlds
+from prong.testing.process_table import read_processes
 from prong.testing.repository import Repo
+
+
+class PlacedHere(PlacedWorker):
+    """What Ray would place on a machine, in the process of a test."""
+
+    def __init__(self, machine: str = "here") -> None:
+        """Take the name of its machine."""
+        super().__init__("")
+        self._machine = machine
+
+    async def node(self) -> str:
+        """Give the name of the machine."""
+        return self._machine
+
+    def _watch(self) -> None:
+        # One that nobody asks for anything ends its process, which here runs the tests.
+        pass
 
 
 def remote_settings(folder: Path, **target: Any) -> str:
@@ -54,3 +73,9 @@ async def remote_world(
 def copies(folder: Path) -> list[Path]:
     """Give the workspaces that are over there."""
     return sorted(folder.glob("*/.prong/worktrees/*"))
+
+
+def children_of(pid: int) -> list[int]:
+    """Give the workers that a process has started."""
+    table = read_processes()
+    return [one for one in table.holding(b"\0worker\0") if table.parents[one] == pid]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 from typing import NamedTuple
@@ -51,8 +52,10 @@ class Bench:
 
     def git(self, words: str) -> str:
         who = ("-c", "user.name=x", "-c", "user.email=x@x.invalid")
+        env = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+        argv = ["git", *who, *words.split()]
         ended = subprocess.run(
-            ["git", *who, *words.split()], cwd=self.root, check=True, capture_output=True, text=True
+            argv, cwd=self.root, env=env, check=True, capture_output=True, text=True
         )
         return ended.stdout.strip()
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,20 @@ def server_config(*words: str, name: str = "many", **more: Any) -> dict[str, Any
 def old_config(name: str = "many") -> dict[str, Any]:
     """Configure the server of the older kind."""
     return {"mcpServers": {name: {"command": sys.executable, "args": [OLD]}}}
+
+
+def wait_listening(port: int, process: subprocess.Popen[bytes]) -> None:
+    """Wait until a process listens at its port."""
+    until = time.monotonic() + 50
+    while True:
+        assert process.poll() is None, f"the server has ended with {process.returncode}"
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        except OSError:
+            assert time.monotonic() < until, f"nobody listens at {port}"
+            time.sleep(0.05)
+        else:
+            return
 
 
 def patient(**more: Any) -> dict[str, Any]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import gc
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -17,6 +19,7 @@ ROOT = Path(prong.__file__).parent
 
 Level = Literal["module", "function", "typing"]
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+_Node = TypeVar("_Node", bound=ast.AST)
 
 
 class Import(msgspec.Struct, frozen=True, order=True):
@@ -57,16 +60,61 @@ class Assignment(msgspec.Struct, frozen=True):
     attribute: str
 
 
+@contextmanager
+def _keeping() -> Generator[None]:
+    """Look for no garbage while very many objects are made that stay: that takes most of the time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
 @cache
 def modules() -> dict[str, ast.Module]:
     """Parse all modules of the package but the test kit."""
-    found: dict[str, ast.Module] = {}
+    with _keeping():
+        return {name: ast.parse(text) for name, text in _texts()}
+
+
+def _texts() -> Iterator[tuple[str, str]]:
     for path in sorted(ROOT.rglob("*.py")):
         parts = ("prong", *path.relative_to(ROOT).with_suffix("").parts)
         if parts[1] != "testing":
-            name = ".".join(parts).removesuffix(".__init__")
-            found[name] = ast.parse(path.read_text("utf-8"))
+            yield ".".join(parts).removesuffix(".__init__"), path.read_text("utf-8")
+
+
+def naming(*names: str) -> set[str]:
+    """Find the modules that use one of these names; no other than where it stands is parsed."""
+    return {
+        module
+        for module, text in _texts()
+        if any(name in text for name in names)
+        if any(
+            isinstance(node, ast.Name) and node.id in names for node in ast.walk(ast.parse(text))
+        )
+    }
+
+
+@cache
+def _nodes() -> dict[type[ast.AST], list[tuple[str, ast.AST]]]:
+    """Walk through all modules, once for everybody who looks for something."""
+    found: dict[type[ast.AST], list[tuple[str, ast.AST]]] = {}
+    trees = modules()
+    with _keeping():
+        for module, tree in trees.items():
+            for node in ast.walk(tree):
+                found.setdefault(type(node), []).append((module, node))
     return found
+
+
+def nodes(kind: type[_Node]) -> Iterator[tuple[str, _Node]]:
+    """Find all of one kind, each with its module."""
+    for module, node in _nodes().get(kind, ()):
+        if isinstance(node, kind):
+            yield module, node
 
 
 @cache
@@ -139,12 +187,7 @@ def short(module: str) -> str:
 @cache
 def shapes() -> tuple[Shape, ...]:
     """Describe every class of the package."""
-    trees = {
-        (short(module), node.name): node
-        for module, tree in modules().items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef)
-    }
+    trees = {(short(module), node.name): node for module, node in nodes(ast.ClassDef)}
     by_name: dict[str, list[ast.ClassDef]] = {}
     for (_, name), node in trees.items():
         by_name.setdefault(name, []).append(node)
@@ -253,18 +296,17 @@ def intrusions() -> set[tuple[str, str]]:
 
 def assignments() -> Iterator[Assignment]:
     """Find the attributes that are assigned on anything but the method's own object."""
-    for module, tree in modules().items():
-        for function in (node for node in ast.walk(tree) if isinstance(node, Function)):
-            types = _types(function)
-            for target, _ in _assigned(function):
-                match target:
-                    case ast.Attribute(value=ast.Name(id="self" | "cls")):
-                        pass
-                    case ast.Attribute(value=value, attr=attribute):
-                        owner = re.findall(r"\w+", types.get(ast.unparse(value), ""))
-                        yield Assignment(short(module), frozenset(owner), attribute)
-                    case _:
-                        pass
+    for module, function in (*nodes(ast.FunctionDef), *nodes(ast.AsyncFunctionDef)):
+        types = _types(function)
+        for target, _ in _assigned(function):
+            match target:
+                case ast.Attribute(value=ast.Name(id="self" | "cls")):
+                    pass
+                case ast.Attribute(value=value, attr=attribute):
+                    owner = re.findall(r"\w+", types.get(ast.unparse(value), ""))
+                    yield Assignment(short(module), frozenset(owner), attribute)
+                case _:
+                    pass
 
 
 def _types(function: Function) -> dict[str, str]:

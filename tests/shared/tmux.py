@@ -68,7 +68,7 @@ class TmuxTerminal:
 
     async def started(self) -> dict[str, object]:
         """Wait for what that program has written."""
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             while not self.told.exists():
                 await anyio.sleep(0.02)
         text = self.told.read_text("utf-8")
@@ -113,7 +113,7 @@ def panes_of(
     team: str = "crew",
     leader: str = "s1",
     beside: int = 2,
-    seconds: float = 20,
+    seconds: float = 50,
 ) -> TmuxPanes:
     """Give the back-end of a leader."""
     setup = PaneSetup(host=host, team=team, leader=leader, beside=beside, seconds=seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,29 @@ import msgspec
 from prong.entry import CallId, plain
 from prong.host import LocalHost, Process
 from prong.question import Question
-from prong.tools.tool import CallOutcome, Context, Done, Failed, Reads, TaskHandle, Tool
+from prong.tools.foreground import ForegroundWait
+from prong.tools.tool import (
+    CallOutcome,
+    CommandSoFar,
+    Context,
+    Done,
+    Failed,
+    Reads,
+    TaskHandle,
+    Tool,
+)
 
 
 class NoTasks:
     """Background work that these tools have no use for."""
 
-    async def adopt(self, process: Process, *, title: str, first_output: bytes = b"") -> TaskHandle:
+    async def adopt(
+        self, process: Process, *, title: str, so_far: CommandSoFar | None = None
+    ) -> TaskHandle:
         raise AssertionError
+
+    def waiting(self, wait: ForegroundWait) -> AbstractContextManager[None]:
+        return nullcontext()
 
     async def output(self, task_id: str, *, wait: float = 0.0) -> CallOutcome:
         raise AssertionError

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from prong.command import Aside, Compact, Refused, Rename, Suggest
 from prong.errors import BudgetSpent, UsageError
+from prong.event import ToolFinished
 from prong.testing import Request, Script, Step, Worlds, call, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L1", "K2")]
@@ -49,6 +52,20 @@ async def test_nothing_is_asked_beside_a_spent_budget(world: Worlds) -> None:
             assert isinstance(outcome, Refused)
             assert "20000 tokens" in outcome.why
         assert len(w.server.records) == sent
+
+
+@pytest.mark.spec("L5")
+async def test_a_guard_that_may_not_be_paid_for_blocks(world: Worlds) -> None:
+    """The model of a hook is not asked beside a spent budget, and what it guards does not run."""
+    hook = {"type": "prompt", "prompt": "May it?"}
+    given = json.dumps({"hooks": {"PreToolUse": [{"hooks": [hook]}]}})
+    script = [call("Bash", {"command": "touch made"}), say('{"ok": true}')]
+    async with world(script, settings=given, max_tokens=1, mode="bypassPermissions") as w:
+        assert (await w.session.run("Go")).why == "budget"
+
+        assert len(w.server.records) == 1
+        assert not (w.root / "made").exists()
+        assert "nothing more is asked of the model" in w.told(ToolFinished)[0].text
 
 
 async def test_tokens(world: Worlds) -> None:

@@ -8,7 +8,7 @@ import anyio
 import msgspec
 import pytest
 
-from prong.command import SetMode
+from prong.command import Fork, Refused, SetMode, Stop, Tell
 from prong.errors import BadInput, NoAnswer, NotPossibleNow, SessionEnded, UnknownName
 from prong.event import AgentFinished, AgentStarted
 from prong.testing import Request, Script, Step, Worlds, call, fail, report, say
@@ -69,6 +69,30 @@ async def test_agents_that_cannot_be_are_refused(world: Worlds) -> None:
         with pytest.raises(SessionEnded):
             await session.agent("counter", "Count")
         assert not w.bodies()
+
+
+async def test_a_wrong_name_is_answered_with_those_there_are(world: Worlds) -> None:
+    """To stop or to tell nobody is refused, with what runs and how the others stand."""
+    waits = call("Bash", {"command": "sleep 600"})
+    script = Script([say("ready")], routes={"ONE": [waits], "TWO": [report()]}, forever=say("ok"))
+    async with world(script, mode="bypassPermissions") as w:
+        for command, told in (
+            (Stop("x"), "There is no task 'x' of yours that can be asked. Nothing of yours runs."),
+            (Tell("x", "Hi"), "there is no agent 'x' of yours; you have started none"),
+        ):
+            assert await w.session.send(command) == Refused(told)
+        await w.session.run("Go")
+        await w.session.send(Fork(("TWO",)))
+        await w.session.wait_settled()
+        await w.session.send(Fork(("ONE",)))
+
+        stop = await w.session.send(Stop("x"))
+        assert isinstance(stop, Refused)
+        assert stop.why.endswith("of yours that can be asked. What runs: fork-2.")
+        tell = await w.session.send(Tell("x", "Hi"))
+        assert isinstance(tell, Refused)
+        assert tell.why.endswith("of yours; yours are: fork-2 (running), fork-1 (completed)")
+        assert not isinstance(await w.session.send(Stop("fork-2")), Refused)
 
 
 @pytest.mark.parametrize("api", APIS)

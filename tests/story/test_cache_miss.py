@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 
 import pytest
 from msgspec.structs import replace
@@ -33,7 +34,10 @@ async def test_an_entry_that_ended_is_named(world: Worlds) -> None:
 
         (missed,) = w.told(CacheMissed)
         assert (missed.predicted, missed.read) == (w.server.records[0].usage.written, 0)
-        assert "lives 300 s and was last used 400 s before" in missed.why
+        idle = re.search(r"lives 300 s and was last used (\d+) s before", missed.why)
+        assert idle is not None
+        # What the test itself takes is time, too.
+        assert 400 <= int(idle[1]) < 500
         assert {e.agent for e in w.envelopes if isinstance(e.event, CacheMissed)} == {"main"}
 
 

@@ -321,12 +321,29 @@ async def test_a_failure_inside_ends_the_block_that_opened(tmp_path):
 
 
 @pytest.mark.spec("X4")
+async def test_a_failure_at_the_end_of_a_turn_ends_the_block(tmp_path, monkeypatch):
+    """Should storing a turn fail as nobody foresaw, whoever waits for the turn is told, at once."""
+
+    async def block() -> None:
+        async with prong.open_session(**options(server, tmp_path)) as session:
+            recorder = inside(session).agent.conversation.recorder
+            monkeypatch.setattr(type(recorder), "sync", lambda _: broken())
+            await session.run("Go")
+
+    async with Server([say("One.")]) as server:
+        with anyio.fail_after(50), pytest.raises(ExceptionGroup) as raised:
+            await block()
+    assert raised.group_contains(ZeroDivisionError)
+
+
+@pytest.mark.spec("X4")
 async def test_a_failure_inside_is_raised_by_closing(tmp_path):
     """Should a part break between cells, the next use says that the session has ended, and closing why."""
     async with Server([]) as server:
         session = await cell(opened(prong.open_session(**options(server, tmp_path))))
         inside(session).tasks._group.start_soon(broken)
-        await anyio.sleep(0.05)
+        while not inside(session).over:
+            await anyio.sleep(0.01)
         with pytest.raises(SessionEnded, match="has ended"):
             await cell(session.run("1"))
         with pytest.raises(ExceptionGroup) as raised:

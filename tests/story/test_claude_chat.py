@@ -11,7 +11,7 @@ import pytest
 from prong.entry import Usage
 from prong.event import CacheMissed, ReceiptIssued
 from prong.provider import pick
-from prong.testing import Script, Worlds, call, forks, report, say
+from prong.testing import Script, Worlds, call, fail, forks, report, say
 from prong.wire import Ended, dialect
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L9")]
@@ -69,6 +69,23 @@ async def test_a_conversation_is_read_from_the_cache(world: Worlds):
         assert all(len(marked(body)) <= 4 for body in w.bodies())
         assert not any("prompt_cache" in record.body.decode() for record in w.server.records)
         assert not w.told(CacheMissed)
+
+
+async def test_a_gateway_that_refuses_marks_is_told_of_with_the_remedy(world: Worlds):
+    """The setting that leaves them out is named by the error about them, and by no other."""
+    refused = "messages.0.content.0.cache_control: Extra inputs are not permitted"
+    steps = [fail(422, "invalid", refused), fail(422, "invalid", "top_k: no"), say("fine")]
+    async with world(steps, api="chat", model=MODEL, opens=False) as w:
+        async with w.open() as session:
+            about_marks = await session.run("Go")
+            about_else = await session.run("Go")
+        async with w.open(settings='{"cacheMarks": false}') as session:
+            without = await session.run("Go")
+
+        assert '"cacheMarks": false' in about_marks.detail
+        assert "cacheMarks" not in about_else.detail
+        assert without.text == "fine"
+        assert marked(w.bodies()[-1]) == []
 
 
 async def test_the_time_to_live_is_anthropics(world: Worlds):

@@ -23,8 +23,11 @@ from prong.errors import BadInput, BrokenReply, NotInstalled, Unauthorised
 from prong.event import CacheMissed, ReceiptIssued
 from prong.prompt import Head, Prompt
 from prong.provider import Api, Http, Providers, pick
+from prong.provider.backend import Resources
 from prong.provider.bedrock import BedrockSigner, Unframed
 from prong.provider.hosted import library
+from prong.provider.signing import OutboundRequest
+from prong.provider.vertex import VertexSigner
 from prong.testing import Options as ServerOptions
 from prong.testing import Script, Worlds, break_off, call, forks, report, say
 from prong.testing.arrival import CloudKeys, frame
@@ -92,6 +95,7 @@ def reached(api: str, url: str, google: dict[str, str]) -> dict[str, Any]:
     return {
         "bedrock": {
             "model": "bedrock:sonnet",
+            "base_url": None,
             "env": {
                 "AWS_REGION": "us-east-1",
                 "AWS_ACCESS_KEY_ID": ACCESS,
@@ -101,6 +105,7 @@ def reached(api: str, url: str, google: dict[str, str]) -> dict[str, Any]:
         },
         "vertex": {
             "model": "vertex:sonnet",
+            "base_url": None,
             "env": {"ANTHROPIC_VERTEX_BASE_URL": f"{url}/v1", **google},
         },
         "azure-chat": {"model": "gpt-4.1", "base_url": azure, "api": "chat", "api_key": "az"},
@@ -161,7 +166,7 @@ async def test_a_wrong_secret_is_refused_and_never_shown(world: Worlds):
     async with world([say("never")], serving=SERVING, opens=False) as w:
         given = reached("bedrock", w.server.url, {})
         env = {"HOME": str(w.home), **given["env"], "AWS_SECRET_ACCESS_KEY": "wrong-0123456789abc"}
-        async with w.open(model=given["model"], env=env) as session:
+        async with w.open(model=given["model"], base_url=None, env=env) as session:
             turn = await session.run("Go")
 
         assert turn.why == "error"
@@ -177,7 +182,9 @@ async def test_an_error_within_the_frames_is_an_error_of_the_stream(world: World
         given = reached("bedrock", w.server.url, {})
         env = {"HOME": str(w.home), **given["env"]}
         settings = '{"retry": {"first": 0.001}}'
-        async with w.open(model=given["model"], env=env, settings=settings) as session:
+        async with w.open(
+            model=given["model"], base_url=None, env=env, settings=settings
+        ) as session:
             turn = await session.run("Go")
 
         assert turn.text == "whole"
@@ -286,10 +293,14 @@ def test_a_region_has_its_own_price():
     assert prices.of("bedrock:us.anthropic.claude-opus-5-5-cyber") is None
 
 
+def resources(env: dict[str, str], **given: Any) -> Resources:
+    return Resources(transport=NoTransport(), env=env, folder=None, **given)
+
+
 def test_what_is_missing_is_said():
     """No region, no credentials, no library: each is named with its remedy."""
     with pytest.raises(BadInput, match="set AWS_REGION"):
-        BedrockSigner(NoTransport(), {"AWS_CONFIG_FILE": "/nowhere"})
+        BedrockSigner(resources({"AWS_CONFIG_FILE": "/nowhere"}))
     with pytest.raises(NotInstalled, match=r"pip install prong\[bedrock\]"):
         library("no_such_module", "bedrock")
 
@@ -315,3 +326,133 @@ async def test_without_credentials_nothing_is_sent(tmp_path: Path, monkeypatch: 
             with pytest.raises(Unauthorised, match=why):
                 async with aclosing(provider.stream(prompt)) as events:
                     [event async for event in events]
+
+
+@pytest.mark.parametrize("api", ["bedrock", "vertex"])
+@pytest.mark.parametrize("way", ["option", "setting", "environment"])
+async def test_a_server_that_is_asked_for_is_the_one_that_is_asked(
+    world: Worlds, google, api: str, way: str
+):
+    """`--base-url`, the setting and the variable hold for clouds, and so do headers."""
+    async with world([say("here")], serving=SERVING, opens=False) as w:
+        given = reached(api, w.server.url, google)
+        env = {"HOME": str(w.home), **given["env"]}
+        url = env.pop(f"ANTHROPIC_{api.upper()}_BASE_URL")
+        env["ANTHROPIC_CUSTOM_HEADERS"] = "X-Team: core"
+        settings = json.dumps({"baseUrl": url} if way == "setting" else {})
+        env |= {"PRONG_BASE_URL": url} if way == "environment" else {}
+        async with w.open(
+            model=given["model"],
+            env=env,
+            settings=settings,
+            base_url=url if way == "option" else None,
+            headers={"X-Gate": "open"},
+        ) as session:
+            turn = await session.run("Go")
+
+        assert turn.text == "here", turn.detail
+        [record] = w.server.records
+        assert (record.headers["x-team"], record.headers["x-gate"]) == ("core", "open")
+
+
+@pytest.mark.parametrize("cloud", [BedrockSigner, VertexSigner])
+def test_an_option_goes_before_a_variable(cloud: type[BedrockSigner | VertexSigner]):
+    """Who names a server is not led to the one of the environment."""
+    names = ("ANTHROPIC_BEDROCK_BASE_URL", "ANTHROPIC_VERTEX_BASE_URL")
+    env = {"AWS_REGION": "us-east-1", **dict.fromkeys(names, "http://variable.test/")}
+
+    assert cloud(resources(env)).base == "http://variable.test"
+    assert cloud(resources(env, base_url="http://option.test")).base == "http://option.test"
+
+
+async def test_to_aws_goes_only_what_is_for_it():
+    """Of a request to the Messages API its headers stay behind, but who asks and what was given."""
+    env = {"AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": ACCESS, "AWS_SECRET_ACCESS_KEY": SECRET}
+    kept = {"user-agent": "prong", "x-prong-lineage": "main", "x-gate": "open"}
+    dropped = {"anthropic-version": "v", "anthropic-beta": "b", "x-api-key": "k", "x-other": "o"}
+    body = (b'{"model":"bedrock:m","max_tokens":1', b',"stream":true}')
+    plain = OutboundRequest("POST", "http://x.test", (*kept.items(), *dropped.items()), body)
+    signer = BedrockSigner(resources(env, headers=(("x-gate", "open"),)))
+    signed = dict((await signer.sign(plain)).headers)
+
+    assert {name: signed.get(name) for name in kept} == kept
+    assert set(signed) == {*kept, "content-type", "accept", "authorization", "x-amz-date"}
+
+
+@pytest.mark.parametrize(
+    ("cloud", "switch"),
+    [
+        (BedrockSigner, "CLAUDE_CODE_SKIP_BEDROCK_AUTH"),
+        (VertexSigner, "CLAUDE_CODE_SKIP_VERTEX_AUTH"),
+    ],
+)
+async def test_a_gateway_that_signs_is_shown_its_token(
+    cloud: type[BedrockSigner | VertexSigner], switch: str
+):
+    """It goes to the gateway alone: not to the cloud, nor where a header says who asks."""
+    env = {switch: "1", "ANTHROPIC_AUTH_TOKEN": "of-the-gate", "AWS_REGION": "us-east-1"}
+    env |= {"GOOGLE_CLOUD_PROJECT": "p"}
+    own = (("authorization", "Bearer mine"),)
+    body = (b'{"model":"x:m","max_tokens":1', b',"stream":true}')
+    plain = OutboundRequest("POST", "http://x.test", own, body)
+    bare = OutboundRequest("POST", "http://x.test", (), body)
+    at_gate = cloud(resources(env, base_url="http://gate.test"))
+    with_header = cloud(resources(env, base_url="http://gate.test", headers=own))
+    at_cloud = cloud(resources(env))
+
+    assert dict((await at_gate.sign(bare)).headers)["authorization"] == "Bearer of-the-gate"
+    assert "of-the-gate" in at_gate.secrets
+    assert dict((await with_header.sign(plain)).headers)["authorization"] == "Bearer mine"
+    assert "authorization" not in dict((await at_cloud.sign(bare)).headers)
+
+
+@pytest.mark.parametrize("api", ["bedrock", "vertex"])
+async def test_a_header_that_says_who_asks_is_not_written_over(world: Worlds, google, api: str):
+    """With an Authorization of one's own nothing is signed, and nobody looks for credentials."""
+    async with world([say("never")], serving=SERVING, opens=False) as w:
+        env = {"HOME": str(w.home), "AWS_REGION": "us-east-1", "GOOGLE_CLOUD_PROJECT": "p"}
+        async with w.open(
+            model=f"{api}:sonnet",
+            env=env,
+            base_url=w.server.url,
+            headers={"Authorization": "Bearer of-the-gate"},
+            settings='{"retry": {"tries": 1}}',
+        ) as session:
+            turn = await session.run("Go")
+
+        assert turn.why == "error"
+        assert "of-the-gate" not in turn.detail
+        assert {record.headers["authorization"] for record in w.server.records} == {
+            "Bearer of-the-gate"
+        }
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"model": "local", "base_url": "http://x.test"}, "asks no server; leave --base-url"),
+        ({"model": "local", "api": "responses"}, "asks no server; leave --api responses"),
+        ({"model": "bedrock:sonnet", "api": "chat"}, "prefix means anthropic, --api means chat"),
+        ({"model": "vertex:sonnet", "api_key": "k"}, "take no key of ours"),
+        ({"model": "bedrock:sonnet", "base_url": "nowhere"}, "nowhere"),
+    ],
+)
+def test_what_would_not_be_heeded_is_refused(tmp_path: Path, options: dict[str, Any], why: str):
+    """An address, an API or a key beside a model that has no use for it stops the start."""
+    env = {"HOME": str(tmp_path / "home")}
+    here = look_around(Options(cwd=str(tmp_path), env=env, **options))
+
+    with pytest.raises(BadInput, match=why):
+        choose(here, options["model"])
+
+
+def test_what_is_the_sessions_is_not_an_agents(tmp_path: Path):
+    """An agent on this machine's engine, in a session at a server, has no use for its address."""
+    env = {"HOME": str(tmp_path / "home"), "PRONG_BASE_URL": "http://other.test"}
+    given: dict[str, Any] = {"base_url": "http://x.test", "api": "responses", "api_key": "k"}
+    here = look_around(Options(cwd=str(tmp_path), env=env, model="m", **given))
+    found = choose(here, "local")
+
+    assert found.endpoint.backend == "local"
+    assert found.recorded.base_url is None
+    assert choose(here, None, found.recorded).endpoint.backend == "local"

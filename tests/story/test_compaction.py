@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from prong.command import Accepted, Clear, Compact, Interrupt, Refused
+from prong.entry import Text, User
 from prong.event import PromptMoved, RequestSent, Warned
 from prong.testing import Options, Step, Worlds, call, calls, delay, say, stall
 from prong.testing.request import Request
@@ -59,6 +60,40 @@ async def test_at_the_threshold(world: Worlds, api: str) -> None:
         assert "THE SUMMARY" in body
         assert "Now the END, exactly so" in body
         assert "dull story" not in body
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("depth", [1, 3])
+async def test_nothing_before_the_first_reply_is_summed_up(
+    world: Worlds, api: str, depth: int
+) -> None:
+    """A long first message is asked as it is, also behind reminders and messages without a reply:
+    no summary may take the place of a question that was never answered.
+    """
+    async with world([say("Fine.")], api=api, context_tokens=9_000, compact_at=0.6) as w:
+        if depth > 1:
+            before = User((Text("Where this is."),), "reminder"), User((Text("One thing first."),))
+            w.parts.agent.conversation.append(*before)
+        assert (await w.session.run(f"END. {LONG * 2}")).text == "Fine."
+        assert not w.told(PromptMoved)
+        assert len(w.server.records) == 1
+        assert LONG.strip() in w.server.records[0].request.last_text
+
+
+@pytest.mark.moves_prefix("compaction starts a new prompt")
+@pytest.mark.parametrize("api", APIS)
+async def test_a_long_message_survives_if_it_fits(world: Worlds, api: str) -> None:
+    """What is said last is kept word for word, also if it is the most of the conversation, as long
+    as the model can read it beside a summary of the rest.
+    """
+    script = [say(LONG), say("THE SUMMARY"), say("Going on.")]
+    async with world(script, api=api, context_tokens=20_000, compact_at=0.7) as w:
+        await w.session.run("Tell me.")
+        said = f"Now the END, exactly so. {LONG * 4}"
+        assert (await w.session.run(said)).text == "Going on."
+        assert [m.reason for m in w.told(PromptMoved)] == ["compaction"]
+        assert "THE SUMMARY" in w.server.records[2].body.decode()
+        assert w.server.records[2].request.last_text == said
 
 
 @pytest.mark.moves_prefix("compaction starts a new prompt")

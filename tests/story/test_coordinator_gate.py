@@ -147,7 +147,8 @@ async def test_writers_of_one_file_take_turns(world: Worlds) -> None:
     """Two workers on one file work one after another, and the coordinator is told of it."""
 
     def append(word: str):
-        code = f"sleep 0.2; printf '{word} ' >> shared.txt; sleep 0.2; echo {word} >> shared.txt"
+        wait = "until [ -e go ]; do sleep 0.02; done"
+        code = f"{wait}; printf '{word} ' >> shared.txt; sleep 0.2; echo {word} >> shared.txt"
         return [call("Bash", {"command": code}), say(f"Wrote {word}.")]
 
     routes = {"Do one.": append("one"), "Do two.": append("two"), "Do three.": append("three")}
@@ -158,7 +159,10 @@ async def test_writers_of_one_file_take_turns(world: Worlds) -> None:
     )
     script = Script([started, say("Started.")], routes=routes, forever=say("Noted."))
     async with world(script, coordinator=True, mode="bypassPermissions") as w:
-        await w.session.run("Go")
+        # Whoever writes first is still at it when the others are started.
+        await w.session.run("Go", wait_tasks=False)
+        w.write("go", "")
+        await w.session.wait_settled()
         assert (w.root / "shared.txt").read_text() == "one one\ntwo two\n"
         told = w.server.records
         results = next(r for r in told if "works in the background" in r.request.last_text)

@@ -126,7 +126,7 @@ def prepare(w: World, service: Service) -> dict[str, Any]:
 
 
 async def until(w: World, text: str) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         while not any(text in r.body.decode() for r in w.server.records):
             await anyio.sleep(0.02)
 
@@ -198,6 +198,9 @@ async def test_faults_are_waited_out(world: Worlds, service: Service) -> None:
     async with world(script, opens=False) as w, w.open(**prepare(w, service)) as session:
         await session.run("Watch it")
         service.broken = 3
+        with anyio.fail_after(40):
+            while service.broken == 3:
+                await anyio.sleep(0.02)
         service.comments.append(said(2, "after the storm"))
         await until(w, "after the storm")
         assert service.broken == 0

@@ -26,7 +26,8 @@ FAULTS: dict[str, Step] = {
 async def test_a_fault_is_tried_again(world: Worlds, api: str, fault: str) -> None:
     """The reply is stored once and its call runs once, whatever went wrong before it."""
     script = [FAULTS[fault], APPEND, say("Done.")]
-    async with world(script, api=api, mode="bypassPermissions") as w:
+    options = {"mode": "bypassPermissions", "settings": {"retry": {"first": 0.02}}}
+    async with world(script, api=api, **options) as w:
         turn = await w.session.run("Go")
         assert (turn.text, turn.why) == ("Done.", "done")
         assert (w.root / "log").read_text() == "once\n"

@@ -24,7 +24,7 @@ from prong.journal.record import Opened
 from prong.journal.writer import Journal
 from prong.question import Answer
 from prong.testing import Script, World, Worlds, call, calls, forks, inside, report, say
-from prong.tools.policy import PolicyBox
+from prong.tools.policy_box import NarrowBox
 
 pytestmark = pytest.mark.anyio
 
@@ -46,7 +46,7 @@ def parts(count: int) -> list[str]:
 
 async def until_asked(w: World, count: int) -> list[tuple[str, Asked]]:
     """Wait until so many requests wait for an answer."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(40):
         while len(w.parts.agent.questions.pending) < count:
             await anyio.sleep(0.01)
     return list(w.parts.agent.questions.pending.values())
@@ -255,7 +255,7 @@ async def test_always_settles_what_waits_for_the_same(world: Worlds) -> None:
         pending = await until_asked(w, 4)
         rule = next(asked for _, asked in pending if "touch f" in str(asked))
         await w.session.send(Answer(rule.request_id, always=True))
-        with anyio.fail_after(10):
+        with anyio.fail_after(40):
             while len(w.told(RequestSettled)) < 3:
                 await anyio.sleep(0.01)
         ((_, left),) = w.parts.agent.questions.pending.values()
@@ -285,7 +285,7 @@ async def test_always_answers_for_a_function_too(world: Worlds) -> None:
     steps = {n: [touch, report()] for n in parts(3)}
     script = Script([forks(*parts(3)), say("x")], steps, forever=say("done"))
     async with world(script, respond=respond) as w:
-        with anyio.fail_after(20):
+        with anyio.fail_after(40):
             await w.session.run("Go")
         assert len(withdrawn) == 2
         assert {c.status for c in w.parts.supervisor.children} == {"completed"}
@@ -305,7 +305,7 @@ async def test_a_hook_that_asks_is_not_answered_by_a_rule(world: Worlds) -> None
         await w.session.say("Go")
         (_, first), (_, second) = await until_asked(w, 2)
         await w.session.send(Answer(first.request_id, always=True))
-        with anyio.fail_after(10):
+        with anyio.fail_after(40):
             while not w.told(RequestSettled):
                 await anyio.sleep(0.01)
         assert second.request_id in w.parts.agent.questions.pending
@@ -362,7 +362,7 @@ async def test_a_mode_changed_later_reaches_running_forks(world: Worlds) -> None
         await w.session.wait_settled()
         assert not (w.root / "w").exists()
         (child,) = w.parts.supervisor.children
-        assert isinstance(child.agent.policy, PolicyBox)
+        assert isinstance(child.agent.policy, NarrowBox)
         assert finished(w, child.spec.path, "Write")[0].failed
 
 

@@ -162,7 +162,7 @@ async def test_cost_at_the_prompt(world: Worlds, capsys: pytest.CaptureFixture[s
         await w.session.run(LONG)
         w.server.push(call("Bash", {"command": "sleep 60"}))
         await w.session.start_forks(["Wait."])
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             while "sleep 60" not in [e.title for e in w.told(ToolStarted)][-1]:
                 await anyio.sleep(0.01)
         capsys.readouterr()

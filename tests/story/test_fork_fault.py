@@ -36,8 +36,9 @@ pytestmark = pytest.mark.anyio
 ECHO = call("Bash", {"command": "echo x"})
 
 
-def _echo(number: int) -> Step:
-    return call("Bash", {"command": f"echo {number}"})
+def _line(number: int) -> Step:
+    """Read another line of a file: no process is started for it."""
+    return call("Read", {"file_path": "a.txt", "offset": number + 1, "limit": 1})
 
 
 QUICK = msgspec.json.encode({"retry": {"tries": 3, "first": 0.001}}).decode()
@@ -136,9 +137,10 @@ async def test_a_fork_ends_at_its_limit_of_turns(world: Worlds) -> None:
     """A fork that never stops is stopped after 200 requests, and what it said is kept."""
     script = Script(
         [forks("Part 1."), say("waiting"), say("done")],
-        {"Part 1.": [say("Still going.", then=_echo(n)) for n in range(201)]},
+        {"Part 1.": [say("Still going.", then=_line(n)) for n in range(201)]},
     )
-    async with world(script, mode="bypassPermissions") as w:
+    files = {"a.txt": "line\n" * 300}
+    async with world(script, files=files, mode="bypassPermissions") as w:
         await w.session.run("Go")
         (child,) = w.parts.supervisor.children
         assert len(w.server.lineages()[child.spec.path]) == 200

@@ -64,7 +64,7 @@ async def test_the_id_of_the_call_names_the_task_too(world: Worlds, name: str) -
     script = Script([forks("Part 1."), ask, say("x")], steps, forever=say("ok"))
     async with world(script, mode=AUTO) as w:
         await w.session.say("Go")
-        with anyio.fail_after(10):
+        with anyio.fail_after(40):
             while not [e for e in w.told(ToolFinished) if e.name == "TaskOutput"]:
                 await anyio.sleep(0.01)
         assert not [e.text for e in w.told(ToolFinished) if e.failed]

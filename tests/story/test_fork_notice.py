@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from prong.command import Interrupt, Stop
-from prong.event import TaskFinished, TurnFinished
-from prong.testing import Script, World, Worlds, call, delay, forks, report, say
+from prong.event import TaskFinished, TextDelta, ToolStarted, TurnFinished
+from prong.testing import Script, World, Worlds, call, forks, report, say, stall
 
 pytestmark = pytest.mark.anyio
 
@@ -25,6 +25,11 @@ def parts(count: int) -> list[str]:
 
 def settings(**fork: Any) -> str:
     return msgspec.json.encode({"fork": fork}).decode()
+
+
+def titles(w: World) -> list[str]:
+    """Name the calls that have begun."""
+    return [event.title for event in w.told(ToolStarted)]
 
 
 def told(w: World) -> list[str]:
@@ -73,7 +78,7 @@ async def test_each_wakes_the_parent(world: Worlds) -> None:
         forever=say("done"),
     )
     async with world(script, mode="bypassPermissions", settings=settings(wake="each")) as w:
-        with anyio.fail_after(10):
+        with anyio.fail_after(40):
             await w.session.run("Go")
         assert len(told(w)) == 2
 
@@ -85,7 +90,7 @@ async def test_a_busy_parent_is_told_at_its_next_boundary(world: Worlds) -> None
     script = Script([forks(*parts(3)), wait, say("done")], {name: [report()] for name in parts(3)})
     async with world(script, mode="bypassPermissions") as w:
         await w.session.say("Go")
-        with anyio.fail_after(10):
+        with anyio.fail_after(40):
             while len(w.told(TaskFinished)) < 3:
                 await anyio.sleep(0.01)
         w.write("go", "")
@@ -104,8 +109,8 @@ async def test_a_stopped_fork_is_told_as_stopped(world: Worlds) -> None:
     )
     async with world(script, mode="bypassPermissions") as w:
         await w.session.say("Go")
-        with anyio.fail_after(10):
-            while not w.told(TaskFinished):
+        with anyio.fail_after(40):
+            while not w.told(TaskFinished) or "sleep 60" not in titles(w):
                 await anyio.sleep(0.01)
         await w.session.send(Stop(w.parts.supervisor.children[0].spec.task_id))
         await w.session.wait_settled()
@@ -122,12 +127,12 @@ async def test_stopped_first_and_completing_later(world: Worlds) -> None:
     """Stopped while its last reply comes in, a fork is told of once, as stopped."""
     script = Script(
         [forks("Part 1."), say("waiting"), say("done")],
-        {"Part 1.": [delay(0.2, between=0.01, then=report())]},
+        {"Part 1.": [stall(600, then=report())]},
     )
     async with world(script, mode="bypassPermissions") as w:
         await w.session.say("Go")
-        with anyio.fail_after(10):
-            while not w.parts.supervisor.children:
+        with anyio.fail_after(40):
+            while not any("Scope" in event.text for event in w.told(TextDelta)):
                 await anyio.sleep(0.01)
         task = w.parts.supervisor.children[0].spec.task_id
         async with anyio.create_task_group() as group:
@@ -148,12 +153,11 @@ async def test_an_interrupted_parent_leaves_its_forks_running(world: Worlds) -> 
     )
     async with world(script, mode="bypassPermissions") as w:
         await w.session.say("Go")
-        with anyio.fail_after(10):
-            while len(w.server.lineages().get("main", ())) < 2:
+        with anyio.fail_after(40):
+            while "sleep 60" not in titles(w):
                 await anyio.sleep(0.01)
-        await anyio.sleep(0.05)
         await w.session.send(Interrupt())
-        with anyio.fail_after(10):
+        with anyio.fail_after(40):
             while w.parts.busy:
                 await anyio.sleep(0.01)
         assert w.parts.tasks.running() == 1

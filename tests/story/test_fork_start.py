@@ -11,7 +11,9 @@ import pytest
 from prong.command import Stop
 from prong.event import CacheMissed
 from prong.question import Answer
+from prong.team.result import ChildResult
 from prong.testing import (
+    Clock,
     Script,
     Step,
     World,
@@ -23,6 +25,7 @@ from prong.testing import (
     report,
     say,
 )
+from shared.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -65,12 +68,15 @@ async def expire(w: World) -> None:
 @pytest.mark.spec("F15")
 async def test_a_warm_base_makes_nobody_wait(world: Worlds) -> None:
     """All eight requests are there before the first of them is answered."""
-    slow = delay(0.3, then=report())
-    script = scripted(8)
-    script.routes = {part: [slow] for part in parts(8)}
-    async with world(script, mode="bypassPermissions") as w:
+    # A clock that stands still: nobody is answered before all of them are there.
+    clock, script = Clock(), scripted(8)
+    script.routes = {part: [delay(1, then=report())] for part in parts(8)}
+    async with world(script, clock=clock, mode="bypassPermissions") as w:
         await w.session.run(f"Hi {LONG}")
-        await w.session.run("Go")
+        await w.session.say("Go")
+        await until(lambda: clock.sleepers == 8)
+        clock.advance(1)
+        await w.session.wait_settled()
         began = min(r.began for r in firsts(w))
         assert all(r.at < began for r in firsts(w))
         assert {r.schedule for r in w.session.receipts()} == {"at_once"}
@@ -109,9 +115,7 @@ async def test_an_entry_that_dies_during_an_approval(world: Worlds) -> None:
     async with world(script, **options) as w:
         await w.session.run(f"Hi {LONG * 4}")
         await w.session.say("Go")
-        with anyio.fail_after(10):
-            while len(w.parts.agent.questions.pending) < 8:
-                await anyio.sleep(0.01)
+        await until(lambda: len(w.parts.agent.questions.pending) == 8)
         w.advance(301)
         for _, asked in list(w.parts.agent.questions.pending.values()):
             await w.session.send(Answer(asked.request_id))
@@ -133,9 +137,7 @@ async def test_siblings_start_together_once_all_are_decided(world: Worlds) -> No
     async with world(script, **options) as w:
         await w.session.run(f"Hi {LONG}")
         await w.session.say("Go")
-        with anyio.fail_after(10):
-            while len(w.parts.agent.questions.pending) < 6:
-                await anyio.sleep(0.01)
+        await until(lambda: len(w.parts.agent.questions.pending) == 6)
         early, *late = list(w.parts.agent.questions.pending)
         await w.session.send(Answer(early))
         await anyio.sleep(0.05)
@@ -177,13 +179,19 @@ async def test_if_the_leader_fails_another_leads(world: Worlds, failing: int) ->
 @pytest.mark.spec("F15")
 async def test_a_stopped_leader_is_replaced(world: Worlds) -> None:
     """A leader that is stopped while it waits for its first byte lets another lead."""
-    script = Script([say("Hello.")], {part: [delay(0.4, then=report())] for part in parts(4)})
-    async with world(script, mode="bypassPermissions") as w:
+    seen: list[str] = []
+
+    def play(request: Any) -> Step:
+        text = request.last_text
+        if "forked worker" not in text:
+            return say("Hello.")
+        seen.append(text)
+        return delay(600 if len(seen) == 1 else 0.05, then=report())
+
+    async with world(play, mode="bypassPermissions") as w:
         await expire(w)
         ids = await w.session.start_forks([LEAD + part for part in parts(4)])
-        while len(w.server.records) < 2:
-            await anyio.sleep(0.01)
-        w.server.service.player.push([], None, say("done"))
+        await until(lambda: seen)
         await w.session.send(Stop(ids[0]))
         await w.session.wait_settled()
         assert [c.status for c in w.parts.supervisor.children] == ["killed"] + ["completed"] * 3
@@ -227,11 +235,20 @@ async def test_a_prewarm_that_is_refused(world: Worlds) -> None:
 @pytest.mark.spec("F15", "F17")
 async def test_at_once_as_asked_on_a_cold_base(world: Worlds) -> None:
     """Forced to start at once, siblings write the base each, and the event says why."""
-    script = Script([say("Hello.")], {part: [delay(0.3, then=report())] for part in parts(3)})
+    script = Script([say("Hello.")], {part: [delay(1, then=report())] for part in parts(3)})
     options = {"settings": settings(schedule="at_once"), "mode": "bypassPermissions"}
-    async with world(script, **options) as w:
+    clock, results = Clock(), list[ChildResult]()
+    async with world(script, clock=clock, **options) as w:
         await expire(w)
-        results = await w.session.fork(parts(3))
+
+        async def fork() -> None:
+            results.extend(await w.session.fork(parts(3)))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(fork)
+            # No reply begins before all of them have asked.
+            await until(lambda: clock.sleepers == 3)
+            clock.advance(1)
         assert all("at once as asked" in r.receipt.reason for r in results)
         assert all(r.receipt.read == 0 for r in results)
         assert len(w.told(CacheMissed)) == 2

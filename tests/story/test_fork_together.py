@@ -6,9 +6,10 @@ import time
 
 import pytest
 
+from prong.command import Fork
 from prong.event import PermissionAsked
 from prong.question import Answer
-from prong.testing import Script, WallClock, Worlds, calls, delay, fail, say
+from prong.testing import Script, WallClock, Worlds, calls, delay, fail, forks, report, say
 from prong.testing.script import Step
 
 pytestmark = pytest.mark.anyio
@@ -71,3 +72,19 @@ async def test_a_wide_fan_out_wakes_its_parent_once(world: Worlds) -> None:
     assert turn.text == "All done."
     assert len(asked) == 4
     assert asked[-1].body.count(b"<status>completed</status>") == 80
+
+
+@pytest.mark.spec("B5")
+async def test_a_receipt_says_how_many_were_sent_out(world: Worlds) -> None:
+    """Of each of several forks it is known how many there are, whoever ends first."""
+    parts = ("Part A.", "Part B.", "Part C.")
+    sent = Script(
+        [forks(*parts), say("Sent.")], {part: [report()] for part in parts}, forever=say("ok")
+    )
+    async with world(sent, mode="bypassPermissions") as w:
+        await w.session.run("Go")
+        await w.session.wait_settled()
+        await w.session.send(Fork(("Part D.",)))
+        await w.session.wait_settled()
+
+        assert [one.siblings for one in w.session.receipts()] == [3, 3, 3, 1]

@@ -8,17 +8,25 @@ import anyio
 import pytest
 
 from prong.command import Refused, Stop
-from prong.event import CacheMissed
+from prong.event import CacheMissed, ToolStarted
 from prong.team.fork import PLACEHOLDER
-from prong.testing import Script, Worlds, call, fail, forks, inside, report, say
+from prong.testing import Script, World, Worlds, call, fail, forks, inside, report, say
 
 pytestmark = pytest.mark.anyio
 
 LONG = "A line that says something about the project.\n" * 400
 ECHO = call("Bash", {"command": "echo x"})
-WAIT = call("Bash", {"command": "while [ ! -e go ]; do sleep 0.02; done"})
+WAITING = "while [ ! -e go ]; do sleep 0.02; done"
+WAIT = call("Bash", {"command": WAITING})
 LEAD = "Do what follows with care, as one part of several, and report: "
 PART = f"{LEAD}Part 1."
+
+
+async def wait_waiting(w: World, count: int = 1) -> None:
+    """Wait until so many forks have run the command that waits: what they were told is stored."""
+    with anyio.fail_after(40):
+        while [e.title for e in w.told(ToolStarted)].count(WAITING) < count:
+            await anyio.sleep(0.01)
 
 
 @pytest.mark.spec("F22", "T7")
@@ -43,10 +51,7 @@ async def test_a_woken_fork_reads_its_very_prompt(
             await session.run(f"Hi {LONG}")
             (task,) = await session.start_forks([PART])
             if how == "killed":
-                with anyio.fail_after(10):
-                    while len(w.server.lineages().get(f"main/{task}", ())) < 2:
-                        await anyio.sleep(0.01)
-                await anyio.sleep(0.05)
+                await wait_waiting(w)
                 await session.send(Stop(task))
             await session.wait_settled()
             assert [c.status for c in inside(session).supervisor.children] == [how]
@@ -73,7 +78,7 @@ async def test_a_running_fork_reads_a_message_at_its_next_step(world: Worlds) ->
     async with world(script, mode="bypassPermissions") as w:
         await w.session.run(f"Hi {LONG}")
         (task,) = await w.session.start_forks([PART])
-        with anyio.fail_after(10):
+        with anyio.fail_after(40):
             while len(w.server.records) < 2:
                 await anyio.sleep(0.01)
         told = str(await w.session.say("Mind the gap.", to=task))
@@ -108,14 +113,14 @@ async def test_a_session_comes_back_with_its_running_forks(world: Worlds, api: s
     async with world(script, opens=False, **options) as w:
         async with w.open() as session:
             await session.say("Go")
-            with anyio.fail_after(10):
+            with anyio.fail_after(40):
                 while (
                     len(w.server.records) < 3 + 6
                     or inside(session).busy
                     or inside(session).tasks.running() > 2
                 ):
                     await anyio.sleep(0.01)
-            await anyio.sleep(0.05)
+            await wait_waiting(w, 2)
             sent = {
                 c.spec.task_id: c.agent.conversation.prompt.open()
                 for c in inside(session).supervisor.children
@@ -159,7 +164,7 @@ async def test_a_copy_of_a_session_leaves_running_forks_to_the_original(world: W
     async with world(script, mode="bypassPermissions") as w:
         original = w.session
         await original.say("Go")
-        with anyio.fail_after(10):
+        with anyio.fail_after(40):
             while inside(original).busy or len(w.server.records) < 3:
                 await anyio.sleep(0.01)
         async with w.open(resume=original.id, fork_session=True) as copy:
@@ -190,7 +195,7 @@ async def test_calls_whose_forks_had_started_are_not_interrupted(
     async with world(script, opens=False, mode="bypassPermissions", moves_prefix="cut off") as w:
         async with w.open() as session:
             await session.say("Go")
-            with anyio.fail_after(10):
+            with anyio.fail_after(40):
                 while inside(session).busy or len(w.server.records) < 3:
                     await anyio.sleep(0.01)
             left = shutil.copytree(w.store, w.folder / "left")

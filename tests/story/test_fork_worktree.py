@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
@@ -223,7 +224,7 @@ async def test_names_that_are_no_text_keep_no_notice_away(world: Worlds) -> None
     )
     async with repository(world, script) as (w, repo):
         repo.write(".gitignore", "ign*\n")
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             await w.session.run("Go")
 
         assert "it has ignored files of its own, such as ign\ufffd.bin" in notices(w)
@@ -274,7 +275,7 @@ async def test_failed_and_stopped_children_keep_their_work(world: Worlds) -> Non
     async with repository(world, script, attended=True) as (w, _):
         await w.session.say("Go")
         place = w.root / ".prong/worktrees"
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             while len(told(w, "P1")) < 2:
                 await anyio.sleep(0.01)
         first, _second = w.parts.supervisor.children
@@ -609,7 +610,7 @@ async def test_what_a_crash_left_is_named_and_only_swept_when_unchanged(world: W
             repo.git("worktree", "lock", "--reason", gone, made.path)
         (w.root / ".prong/worktrees/full/x.txt").write_text("work")
         async with w.open():
-            with anyio.fail_after(20):
+            with anyio.fail_after(50):
                 while not any("with work in them" in e.text for e in w.told(Warned)):
                     await anyio.sleep(0.01)
             (named,) = [e.text for e in w.told(Warned) if "with work in them" in e.text]
@@ -617,3 +618,26 @@ async def test_what_a_crash_left_is_named_and_only_swept_when_unchanged(world: W
             assert f"{w.root}/.prong/worktrees/full (branch prong/full)" in named
             assert not (w.root / ".prong/worktrees/empty").exists()
             assert (w.root / ".prong/worktrees/full/x.txt").exists()
+
+
+@pytest.mark.spec("W4")
+async def test_a_session_that_ends_early_complains_of_no_git(
+    world: Worlds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever leaves while worktrees of earlier sessions are looked through is told of no failure."""
+    slow, begun = tmp_path / "bin/git", tmp_path / "begun"
+    slow.parent.mkdir()
+    slow.write_text(
+        f'#!/bin/sh\ncase "$*" in *worktree*) : > {begun}; exec sleep 60;; esac\n'
+        f'exec {shutil.which("git")} "$@"\n'
+    )
+    slow.chmod(0o755)
+    async with repository(world, [say("Hi.")], opens=False) as (w, _):
+        await create(LocalHost(str(w.root)), "earlier")
+        monkeypatch.setenv("PATH", f"{slow.parent}:{os.environ['PATH']}")
+        async with w.open():
+            with anyio.fail_after(50):
+                while not begun.exists():
+                    await anyio.sleep(0.01)
+
+        assert not [e.text for e in w.told(Warned) if "could not be looked" in e.text]

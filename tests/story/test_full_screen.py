@@ -9,6 +9,7 @@ import anyio
 import pytest
 from textual import events
 
+from prong.command import Stop
 from prong.face.edit.buffer import Buffer
 from prong.face.full.app import Full
 from prong.face.full.board import Board
@@ -22,6 +23,8 @@ from shared.fullscreen import Hands, opened
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("X2")]
 
 Opens = Callable[..., AbstractAsyncContextManager[Hands]]
+IDLE, BUSY = "Enter send", "Esc interrupt"
+"""What the last row says: nothing is at work, or something is."""
 
 
 @pytest.fixture
@@ -105,7 +108,7 @@ async def test_the_wheel_goes_so_many_rows(
     lines = say("\n".join(f"- line {n}" for n in range(100)))
     async with world([lines], settings=settings, attended=True) as w, full(w.session) as hands:
         await hands.type("Go")
-        await hands.see("line 99")
+        await hands.see("line 99", IDLE, without=BUSY)
         page = hands.app.query_one("#conversation", Board)
         before = page.rows[0].text
         page.post_message(Board.Rolled(page, -1))
@@ -147,6 +150,34 @@ async def test_choices_are_in_sight_and_can_be_clicked(world: Worlds, full: Open
     assert any("choice 3" in text and "choice 2" in text for text in said)
 
 
+async def test_a_click_answers_and_types_nothing(world: Worlds, full: Opens) -> None:
+    """A click on an answer means it, also who looks at agents; with a line begun it means nothing."""
+    make = [call("Bash", {"command": "touch made"})]
+    script = Script([say("Ready.")], {"Make it.": make}, forever=say("ok"))
+    async with world(script, attended=True) as w, full(w.session) as hands:
+
+        async def click_always() -> None:
+            rows = hands.app.query_one("#foot", Board).rows
+            line = next(at for at, row in enumerate(rows) if "[a] always" in row.text)
+            await hands.click("foot", line)
+
+        await hands.type("Go")
+        await hands.see("Ready.")
+        await hands.type("/fork Make it.")
+        await hands.see("[a] always")
+        await hands.press("x")
+        await hands.see("> x", "your line first")
+        await click_always()
+        await hands.press("z")
+        await hands.see("> xz", "[a] always")
+        await hands.press("ctrl+c", "tab")
+        await hands.see("m message")
+        await click_always()
+        await hands.see("done", without="[a] always")
+        assert (w.root / "made").exists()
+        assert "touch" in (w.root / ".prong/settings.local.json").read_text()
+
+
 async def test_what_a_call_had_printed_stays(world: Worlds, full: Opens) -> None:
     """The end of what a command printed stays below it when Esc cuts it off, and is no failure."""
     script = [call("Bash", {"command": "seq 101 120; sleep 600"}), say("Yes.")]
@@ -162,7 +193,8 @@ async def test_what_a_call_had_printed_stays(world: Worlds, full: Opens) -> None
         await hands.see("  101", "  108")
         await hands.press("escape")
         await hands.type("!echo half; sleep 600")
-        await hands.see("running", "half", "Esc interrupt")
+        # Two blanks before it: it is printed, and not a word of the command.
+        await hands.see("running", "  half\n", "Esc interrupt")
         await hands.press("escape")
         await hands.see("✗ !echo half; sleep 600  interrupted", "\n  half\n")
 
@@ -184,11 +216,11 @@ async def test_a_request_that_is_tried_again_says_so_in_one_row(world: Worlds, f
     script = [*tries, say("Yes.")]
     async with world(script, attended=True) as w, full(w.session) as hands:
         await hands.type("Begin")
-        shown = await hands.see("· tries again: ", "slow down")
+        shown = await hands.see("· try 4 in ", "slow down")
         assert shown.count("slow down") == 1
         await hands.press("escape")
         await hands.type("Go on")
-        await hands.see("Yes.", without="tries again")
+        await hands.see("Yes.", without="try 4")
 
 
 async def test_escape_leaves_the_background_alone(world: Worlds, full: Opens) -> None:
@@ -210,6 +242,23 @@ async def test_escape_leaves_the_background_alone(world: Worlds, full: Opens) ->
         assert [task.state for task in w.session.view().running] == ["running"]
         await hands.press("ctrl+c")
         await hands.see("1 background task runs; once more")
+
+
+async def test_a_fork_that_has_ended_is_not_said_to_work(world: Worlds, full: Opens) -> None:
+    """The line names the forks that work, and goes with the last of them; nothing need be sent."""
+    waits = {"One.": [stall(600, then=say("Never."))], "Two.": [stall(600, then=say("Never."))]}
+    script = Script([say("Ready.")], waits, forever=say("ok"))
+    async with world(script, attended=True) as w, full(w.session, (100, 30)) as hands:
+        await hands.type("Hi")
+        await hands.see("Ready.")
+        await hands.type("/fork One. / Two.")
+        await hands.see("fork-1, fork-2 work in the background; /tell ID TEXT reaches one")
+        await w.session.send(Stop("fork-1"))
+        await hands.see(
+            "fork-2 works in the background; /tell fork-2 TEXT", without="fork-1, fork-2"
+        )
+        await w.session.send(Stop("fork-2"))
+        await hands.see("fork-1", "fork-2", without="in the background")
 
 
 async def test_leave_is_given_by_a_key(world: Worlds, full: Opens) -> None:
@@ -342,6 +391,52 @@ async def test_choices(world: Worlds, full: Opens) -> None:
     assert any("green" in text for text in said)
 
 
+async def test_own_words_answer_one_of_several_questions(world: Worlds, full: Opens) -> None:
+    """Words of one's own answer the question the cursor is on; what else was chosen counts too."""
+    options = [{"label": "Red"}, {"label": "Blue"}]
+    one = {"question": "Colour?", "options": options}
+    other = {"question": "Shade?", "options": options}
+    many = {"question": "Which?", "options": options, "multiSelect": True}
+    script = [call("AskUserQuestion", {"questions": [one, other, many]}), say("Good.")]
+    async with world(script, attended=True) as w, full(w.session) as hands:
+        await hands.type("Ask me")
+        await hands.see("Colour?", "Which?")
+        await hands.press("2", "g")
+        await hands.see("(x) Blue", "answer> g")
+        await hands.type("reen")
+        await hands.see("(x) green", "Which?", without="answer>")
+        await hands.press("1", "k")
+        await hands.see("answer> k")
+        await hands.type("iwi")
+        await hands.see("Good.")
+    told = "The user answered:\n- Colour? Blue\n- Shade? green\n- Which? Red, kiwi"
+    assert told in [record.request.last_text for record in w.server.records]
+
+
+async def test_an_answer_from_beside_is_not_typed_away(world: Worlds, full: Opens) -> None:
+    """What /btw gives may come while one types: it stays until Esc, and is waited for no longer."""
+    answer = "\n".join(f"Line {number}." for number in range(8))
+    waits = {"Ready?": [stall(600, then=say("Never."))], "What?": [say(answer)]}
+    script = Script([say("Hello.")], waits, forever=say("ok"))
+    async with world(script) as w, full(w.session) as hands:
+        await hands.type("Hi")
+        await hands.see("Hello.")
+        await hands.type("/btw What?")
+        await hands.see("Line 0.", without="asked beside")
+        await hands.press("x", "y")
+        await hands.see("Line 0.", "> xy", "Esc closes")
+        await hands.press("escape")
+        await hands.see("> xy", without="Line 0.")
+        hands.control.tell([("Told late.\n" * 8, "")])
+        await hands.press("z")
+        await hands.see("Told late.", "> xyz")
+        await hands.press("escape", "ctrl+c")
+        await hands.type("/btw Ready?")
+        await hands.see("asked beside")
+        await hands.type("/mode")
+        await hands.see("asked beside", "default")
+
+
 async def test_a_plan_is_approved_with_edits(world: Worlds, full: Opens) -> None:
     """A plan is shown whole; `a` approves it, and edits need no more leave."""
     async with world([], mode="plan", attended=True) as w, full(w.session) as hands:
@@ -373,7 +468,8 @@ async def test_todos_are_in_sight(world: Worlds, full: Opens, size: tuple[int, i
     ]
     async with world(script, attended=True) as w, full(w.session, size) as hands:
         await hands.type("go")
-        await hands.see("Begun.", "todos 1 of 12 done", "[~] Step 1")
+        # Where a row is can be told once nothing comes any more.
+        await hands.see("Begun.", "todos 1 of 12 done", "[~] Step 1", IDLE, without=BUSY)
         board, line = next(
             (board, line)
             for board in ("foot", "agents")
@@ -400,8 +496,7 @@ async def test_agents_are_looked_at_and_spoken_to(world: Worlds, full: Opens) ->
         await hands.type("/fork Wait here.")
         await hands.see("└◐ fork-1")
         await hands.press("tab", "down")
-        shown = await hands.see("main/fork-1", "Wait here.", "m message")
-        assert "sleep 600" in shown
+        await hands.see("main/fork-1", "Wait here.", "sleep 600", "m message")
         await hands.press("m")
         await hands.see("to fork-1>")
         await hands.type("Hurry")
@@ -409,6 +504,29 @@ async def test_agents_are_looked_at_and_spoken_to(world: Worlds, full: Opens) ->
         await hands.see("└✗ fork-1")
         await hands.press("escape")
         await hands.see("· main", without="main/fork-1")
+
+
+@pytest.mark.parametrize(("keys", "prompt"), [((), "to main>"), (("down",), "to fork-1>")])
+async def test_a_message_that_was_begun_answers_nothing(
+    keys: tuple[str, ...], prompt: str, world: Worlds, full: Opens
+) -> None:
+    """After `m` letters are a message, whatever is asked and however long one thinks; Esc ends it."""
+    script = Script(
+        [say("Ready.")], {"Make it.": [call("Bash", {"command": "touch made"})]}, forever=say("ok")
+    )
+    async with world(script, attended=True) as w, full(w.session) as hands:
+        await hands.type("Hi")
+        await hands.see("Ready.")
+        await hands.type("/fork Make it.")
+        await hands.see("[y] once")
+        await hands.press("tab", *keys, "m")
+        await hands.see(prompt, "send it, or leave it with Esc")
+        await hands.press("y")
+        await hands.see(f"{prompt} y", "send it, or clear it with Ctrl+C", "[y] once")
+        await hands.press("ctrl+c", "escape")
+        await hands.see("[y] once", without="your line first")
+        await hands.press("y")
+        await hands.see(without="[y] once")
 
 
 async def test_a_call_unfolds_by_key_and_by_click(world: Worlds, full: Opens) -> None:
@@ -420,7 +538,8 @@ async def test_a_call_unfolds_by_key_and_by_click(world: Worlds, full: Opens) ->
         full(w.session) as hands,
     ):
         await hands.type("Read it")
-        await hands.see("▸ Read a.txt", "Read.", without="line 7")
+        await hands.see("▸ Read a.txt", "Read.", IDLE, without=BUSY)
+        assert "line 7" not in hands.text
         await hands.press("tab", "enter")
         shown = await hands.see("▾ Read a.txt", "line 7")
         await hands.press("escape")
@@ -439,7 +558,7 @@ async def test_reading_back_is_not_disturbed(world: Worlds, full: Opens) -> None
         full(w.session) as hands,
     ):
         await hands.type("Tell me")
-        await hands.see("Paragraph 39.")
+        await hands.see("Paragraph 39.", IDLE, without=BUSY)
         await hands.press("pageup", "pageup")
         shown = await hands.see("Paragraph 2", without="Paragraph 39.")
         await w.session.run("And?")
@@ -449,8 +568,12 @@ async def test_reading_back_is_not_disturbed(world: Worlds, full: Opens) -> None
         await hands.see("> Well")
 
 
-async def test_commands_show_in_a_panel(world: Worlds, full: Opens) -> None:
+async def test_commands_show_in_a_panel(
+    world: Worlds, full: Opens, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """/help opens a panel that Up and Down move and Esc closes; /rewind and /resume let one choose."""
+    # However slow the hands are, two are two.
+    monkeypatch.setattr("prong.face.full.control.TWICE", 60.0)
     async with world([say("Aye.")], attended=True) as w, full(w.session) as hands:
         await hands.type("First words")
         await hands.see("Aye.")
@@ -465,7 +588,7 @@ async def test_commands_show_in_a_panel(world: Worlds, full: Opens) -> None:
         await hands.press("escape", "escape")
         await hands.see("  1  First words", "Enter chooses")
         await hands.press("enter")
-        with anyio.fail_after(10):
+        with anyio.fail_after(40):
             while hands.control.following is None:
                 await anyio.sleep(0.02)
     assert hands.control.following.draft.text == "First words"
@@ -479,7 +602,7 @@ async def test_a_session_to_go_on_with_is_chosen_at_the_start(world: Worlds, ful
         async with w.open() as other, full(other, first="/resume") as hands:
             await hands.see("$", "Earlier words", "Enter chooses")
             await hands.press("enter")
-            with anyio.fail_after(10):
+            with anyio.fail_after(40):
                 while hands.control.following is None:
                     await anyio.sleep(0.02)
     assert hands.control.following.id == session.id
@@ -492,7 +615,7 @@ async def test_a_session_of_another_program_is_chosen(world: Worlds, full: Opens
         async with w.open() as session, full(session, first="/resume") as hands:
             await hands.see("Claude Code: MEND IT", "Enter chooses")
             await hands.press("enter")
-            with anyio.fail_after(10):
+            with anyio.fail_after(40):
                 while hands.control.following is None:
                     await anyio.sleep(0.02)
             (made,) = (one for one in session.records.others() if one.id != session.id)

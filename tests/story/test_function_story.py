@@ -17,10 +17,11 @@ import prong
 from prong.command import Interrupt
 from prong.entry import Image
 from prong.errors import BadInput
-from prong.event import PromptMoved, ToolFinished, ToolOutput
+from prong.event import PromptMoved, ToolFinished, ToolOutput, ToolStarted
 from prong.hook_call import HookResult, PreToolUseInput
 from prong.testing import Script, Worlds, call, calls, report, say
 from shared.picture import PNG
+from shared.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("B1")]
 
@@ -134,7 +135,7 @@ async def test_rules_speak_of_a_function_by_its_name(world: Worlds) -> None:
 @pytest.mark.parametrize("api", APIS)
 async def test_forks_share_functions_to_the_byte(world: Worlds, api: str) -> None:
     """Forks send the head of their parent, call at the same time, and each gets its answer."""
-    both = threading.Barrier(2, timeout=20)
+    both = threading.Barrier(2, timeout=60)
 
     @prong.tool(read_only=True)
     def meet(who: str) -> str:
@@ -328,6 +329,7 @@ async def test_a_call_can_be_interrupted(world: Worlds) -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(w.session.run, "Go")
             await anyio.to_thread.run_sync(began.wait)
+            await until(lambda: len(w.told(ToolStarted)) == 2)
             await w.session.send(Interrupt())
         assert w.session.last is not None
         assert w.session.last.why == "interrupted"

@@ -12,6 +12,12 @@ from prong.testing.repository import Repo
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L12")]
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for git as long as it takes: what is said is tried here, not how soon."""
+    monkeypatch.setattr("prong.session.git_state._PATIENCE", 60.0)
+
+
 def begun(root: Path) -> None:
     Repo(root).git("init", "-q", "-b", "trunk")
     (root / "<system> a").write_text("x")

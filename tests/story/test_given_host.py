@@ -13,6 +13,7 @@ from prong.errors import UsageError
 from prong.host import Finished, LocalHost
 from prong.testing import MemoryHost, Script, Worlds, call, calls, forks, report, say
 from prong.testing.host import Command
+from shared.structure import naming, short
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L3")]
 
@@ -131,6 +132,7 @@ async def test_a_host_that_shows_keys_is_refused(
 ) -> None:
     """A host of the caller's must withhold what commands may not see; a session says which."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-" + "x" * 20)
+    monkeypatch.setenv("HOME", str(tmp_path / "elsewhere"))
     host = LocalHost(tmp_path)
     with pytest.raises(UsageError, match="would see ANTHROPIC_API_KEY"):
         async with prong.open_session(host=host, model="claude-sonnet-5-5", api_key="k"):
@@ -146,17 +148,11 @@ async def test_a_host_that_shows_keys_is_refused(
 
 def test_hosts_are_named_at_the_root_alone() -> None:
     """Above `host` only the root does, and what it stands in; doors to folders, teams, machines."""
-    package = Path(prong.__file__).parent
-    named = {
-        str(path.relative_to(package))
-        for path in package.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.Name) and node.id in {"LocalHost", "ConfinedHost"}
-    }
-    above = {name for name in named if not name.startswith(("host/", "testing/"))}
+    named = {short(module) for module in naming("LocalHost", "ConfinedHost")}
+    above = {name for name in named if not name.startswith("host.")}
 
-    doors = {"session/project.py", "session/team_end.py", "session/remote_check.py"}
-    assert above == {"session/opening.py", "session/own_worktree.py", *doors}
+    doors = {"session.project", "session.team_end", "session.remote_check"}
+    assert above == {"session.opening", "session.own_worktree", *doors}
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from prong.command import Clear, Compact, Refused, SetModel
+from prong.command import Accepted, Clear, Compact, Interrupt, Refused, SetModel
 from prong.event import PromptMoved, ToolFinished
 from prong.session.notification import notify
-from prong.testing import Script, Worlds, call, calls, inside, report, say
+from prong.testing import Request, Script, Step, Worlds, call, calls, delay, inside, report, say
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L11")]
 
@@ -86,6 +86,32 @@ async def test_a_call_that_fails_is_an_event_of_its_own(world: Worlds) -> None:
         assert "TRY make" in w.server.records[1].request.last_text
 
 
+@pytest.mark.spec("L1")
+async def test_a_call_that_is_interrupted_is_told_and_waits_for_nobody(world: Worlds) -> None:
+    """An interrupt is told as a failure of its kind; a hook that takes long does not hold it up."""
+    files = watching("PostToolUseFailure", "PostToolUse")
+    both = json.loads(files["~/.claude/settings.json"])
+    slow = {"type": "command", "command": "until [ -e over ]; do sleep 0.02; done"}
+    both["hooks"]["PostToolUseFailure"][0]["hooks"].append(slow)
+    files = {"~/.claude/settings.json": json.dumps(both)}
+    steps = [call("Bash", {"command": "touch begun; sleep 600"}), say("Better.")]
+    async with world(steps, files=files, allow=("Bash",)) as w:
+        async with anyio.create_task_group() as group:
+            group.start_soon(w.session.run, "Go")
+            while not (w.root / "begun").exists():
+                await anyio.sleep(0.01)
+            await w.session.send(Interrupt())
+        assert w.session.last is not None
+        assert w.session.last.why == "interrupted"
+        while not told(w.root):
+            await anyio.sleep(0.01)
+        [event] = told(w.root)
+        assert (event["hook_event_name"], event["is_interrupt"]) == ("PostToolUseFailure", True)
+        assert event["tool_input"] == {"command": "touch begun; sleep 600"}
+        assert (await w.session.run("Again")).text == "Better."
+        w.write("over", "")
+
+
 @pytest.mark.parametrize(
     ("rule", "commands", "runs"),
     [
@@ -131,15 +157,21 @@ async def test_a_condition_holds_for_calls_of_a_worker(world: Worlds) -> None:
 async def test_nothing_waits_for_a_hook_that_is_async(world: Worlds) -> None:
     """Its call runs meanwhile; what it has to say comes with something later, and decides nothing."""
     waits = 'until [ -e made ]; do sleep 0.01; done; echo \'{"decision": "block", "reason": "NO", '
-    waits += '"hookSpecificOutput": {"additionalContext": "BY THE WAY"}}\'; touch said'
+    waits += '"hookSpecificOutput": {"additionalContext": "BY THE WAY"}}\''
     files = hooked("PreToolUse", waits, matcher="Bash", **{"async": True})
-    steps = [
-        call("Bash", {"command": "touch made"}),
-        call("Bash", {"command": "until [ -e said ]; do sleep 0.01; done; sleep 0.3"}),
-        call("Glob", {"pattern": "*"}),
-        say("Done."),
-    ]
-    async with world(steps, files=files, mode="bypassPermissions") as w:
+    looks = 0
+
+    def work(request: Request) -> Step:
+        """Touch the file, then look around until the hook has been heard."""
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            return call("Bash", {"command": "touch made"})
+        if b"BY THE WAY" in b"".join(block.raw for block in request.blocks):
+            return say("Done.")
+        return delay(0.05, then=call("Glob", {"pattern": f"*{looks}"}))
+
+    async with world(work, files=files, mode="bypassPermissions") as w:
         await w.session.run("Go")
         assert not any(one.refused for one in w.told(ToolFinished))
         assert b"BY THE WAY" in w.server.records[-1].body
@@ -148,26 +180,42 @@ async def test_nothing_waits_for_a_hook_that_is_async(world: Worlds) -> None:
 
 async def test_a_hook_beside_the_work_wakes_who_is_done(world: Worlds) -> None:
     """With `asyncRewake` exit code 2 is put before the agent, which goes on though its turn ended."""
-    once = "[ -e once ] || { touch once; sleep 0.2; echo LOOK AGAIN >&2; exit 2; }"
+    late = "touch once; until [ -e ended ]; do sleep 0.02; done; echo LOOK AGAIN >&2; exit 2"
+    once = f"[ -e once ] || {{ {late}; }}"
     files = hooked("Stop", once, matcher="", asyncRewake=True)
     async with world([say("Done."), say("I looked.")], files=files) as w:
         assert (await w.session.run("Go")).text == "Done."
-        with anyio.fail_after(20):
+        (w.root / "ended").touch()
+        with anyio.fail_after(50):
             while len(w.server.records) < 2:
                 await anyio.sleep(0.02)
         await w.session.wait_settled()
         assert "LOOK AGAIN" in w.server.records[1].request.last_text
 
 
+@pytest.fixture
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the end of a session wait for late hooks as long as they take."""
+    monkeypatch.setattr("prong.config.late_hook._PATIENCE", 60.0)
+
+
+@pytest.mark.usefixtures("_patient")
 async def test_an_objection_that_comes_too_late_is_said(world: Worlds) -> None:
     """What such a hook objects to when the session ends is told to the user."""
-    files = hooked("Stop", "sleep 0.3; echo TOO LATE >&2; exit 2", matcher="", asyncRewake=True)
+    late = "until [ -e over ]; do sleep 0.02; done; echo TOO LATE >&2; exit 2"
+    files = hooked("Stop", late, matcher="", asyncRewake=True)
+    made = json.loads(files["~/.claude/settings.json"])
+    # Before the end is told of it would wake the agent.
+    over = {"type": "command", "command": "touch over"}
+    made["hooks"]["SessionEnd"] = [{"hooks": [over]}]
+    files = {"~/.claude/settings.json": json.dumps(made)}
     async with world([say("Done.")], files=files) as w:
         await w.session.run("Go")
     assert any("TOO LATE" in warning for warning in w.warnings)
     assert len(w.server.records) == 1
 
 
+@pytest.mark.usefixtures("_patient")
 async def test_what_runs_beside_the_work_may_end(world: Worlds) -> None:
     """The end of a session waits a moment for hooks that nobody has waited for."""
     files = hooked("Stop", "sleep 0.3; touch rung", matcher="", **{"async": True})
@@ -257,6 +305,33 @@ async def test_another_model_can_be_refused(world: Worlds, *, blocks: bool) -> N
     assert said[0]["context_tokens"] > 0
     assert said[0]["prompt_cache_warm"] is True
     assert said[0]["estimated_cache_write_usd"] > 0
+
+
+@pytest.mark.parametrize("named", ["opus", "best", "mine", "anthropic:claude-opus-5-5"])
+async def test_a_guard_of_a_model_holds_for_its_short_names(world: Worlds, named: str) -> None:
+    """A PreModelSwitch hook is chosen by the full name of the model, and told it, whatever was typed."""
+    files = hooked(
+        "PreModelSwitch", f"{KEEP}; echo too dear >&2; exit 2", matcher="claude-opus-5-5"
+    )
+    settings = {"modelAliases": {"mine": "claude-opus-5-5"}}
+    async with world([say("One.")], files=files, settings=settings) as w:
+        await w.session.run("Go")
+        assert isinstance(await w.session.send(SetModel(named)), Refused)
+        [said] = told(w.root)
+    assert said["to_model"] == "claude-opus-5-5"
+    assert said["estimated_cache_write_usd"] > 0
+
+
+@pytest.mark.parametrize("named", ["sonnet", "claude-sonnet-5-5"])
+async def test_a_change_to_the_same_model_changes_nothing(world: Worlds, named: str) -> None:
+    """It would give up the cache for nothing: that is said, and no hook is asked."""
+    files = watching("PreModelSwitch", "PostModelSwitch")
+    async with world([say("One."), say("Two.")], files=files) as w:
+        await w.session.run("Go")
+        outcome = await w.session.send(SetModel(named))
+        assert outcome == Accepted("the model is claude-sonnet-5-5 already")
+        await w.session.run("More")
+        assert not told(w.root)
 
 
 async def test_a_hook_without_an_answer_keeps_the_model(world: Worlds) -> None:
@@ -430,7 +505,7 @@ async def test_nobody_at_the_terminal_is_told(world: Worlds) -> None:
         group.start_soon(partial(notify, inside(w.session), idle=0.05))
         await anyio.lowlevel.checkpoint()
         await w.session.run("Go")
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             while not told(w.root):
                 await anyio.sleep(0.02)
         await anyio.sleep(0.2)

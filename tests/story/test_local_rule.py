@@ -18,7 +18,8 @@ from prong.config.trust import Trust, needs_trust
 from prong.errors import ConfigError
 from prong.event import RequestSettled, ToolFinished
 from prong.provider import Secrets
-from prong.testing import Script, World, Worlds, call, forks, report, say
+from prong.testing import Script, Step, World, Worlds, call, forks, report, say
+from prong.testing.repository import Repo
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L5", "X2")]
 
@@ -28,7 +29,7 @@ RULE = "Bash(touch:*)"
 
 
 async def asked_of(w: World) -> PermissionAsked:
-    with anyio.fail_after(10):
+    with anyio.fail_after(50):
         while not (open_now := list(w.session.view().questions.values())):
             await anyio.sleep(0.01)
     asked = open_now[0].asked
@@ -183,7 +184,7 @@ async def test_a_forks_question_is_kept_too(world: Worlds) -> None:
     script = Script([forks("Part 1.", "Part 2."), say("x")], steps, forever=say("done"))
     async with world(script, attended=True) as w:
         await w.session.say("Go")
-        with anyio.fail_after(10):
+        with anyio.fail_after(50):
             while len(w.session.view().questions) < 2:
                 await anyio.sleep(0.01)
         asked = await asked_of(w)
@@ -242,3 +243,37 @@ def test_older_answers_are_read() -> None:
     assert isinstance(old, Answer)
     assert old.remember == "session"
     assert read(b'{"type": "answer", "request_id": "a"}') == Answer("a")
+
+
+@pytest.mark.spec("W3", "P2")
+async def test_a_yes_to_a_fork_in_a_worktree_is_for_that_worktree(world: Worlds) -> None:
+    """For the session it edits there unasked; the same file of the project is asked for all the same.
+
+    It is not stored for later sessions, whose worktrees may have the same name.
+    """
+
+    def write(name: str) -> Step:
+        return call("Write", {"file_path": name, "content": "x\n"})
+
+    script = Script(
+        [forks("Part 1.", isolation="worktree"), say("I wait."), write("new.txt"), say("Well.")],
+        {"Part 1.": [write("new.txt"), write("src/more.txt"), report("done")]},
+    )
+    async with world(script, attended=True) as w:
+        Repo(w.root).git("init", "-q")
+        await w.session.say("Go")
+        asked = await asked_of(w)
+        tree = w.root / ".prong/worktrees/part-1"
+        assert asked.suggestion == (f"Edit(/{tree}/**)",)
+        assert asked.file == ""
+        assert str(tree / "new.txt") in asked.why
+        await w.session.send(Answer(asked.request_id, remember="session"))
+        with anyio.fail_after(50):
+            while not (tree / "src/more.txt").exists():
+                await anyio.sleep(0.01)
+        later = await asked_of(w)
+        assert later.request_id != asked.request_id
+        assert later.suggestion == ("Edit(/new.txt)",)
+        assert not (w.root / "new.txt").exists()
+        await w.session.send(Answer(later.request_id, allow=False))
+        await w.session.wait_settled()

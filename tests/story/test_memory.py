@@ -10,6 +10,7 @@ import anyio.to_thread
 import pytest
 
 from prong.command import Accepted, Clear, Compact, Refused, Remember, SetMemory
+from prong.config import memory
 from prong.config.memory import NoteFile, note_file
 from prong.event import MemoryKept
 from prong.journal.note import NoteChange, NotesAsked
@@ -121,7 +122,7 @@ async def test_much_that_is_new_is_asked_about_while_the_session_goes_on(world: 
     async with world(script, memory=True) as w:
         await w.session.run(f"Hi {LONG * 2}")
         assert (await w.session.run("Quick")).text == "At once."
-        with anyio.fail_after(10):
+        with anyio.fail_after(50):
             while not w.told(MemoryKept):
                 await anyio.sleep(0.01)
         assert kept(w) == ["- one"]
@@ -137,7 +138,7 @@ async def test_it_is_asked_before_the_conversation_goes(
     async with world(script, memory=True) as w:
         await w.session.run(f"I am Ishmael. {LONG}")
         assert await w.session.send(command) == Accepted()
-        with anyio.fail_after(10):
+        with anyio.fail_after(50):
             while not w.told(MemoryKept):
                 await anyio.sleep(0.01)
         asked = next(r for r in w.server.records if r.headers.get("x-prong-sidecar") == "memory")
@@ -180,8 +181,11 @@ async def test_a_kill_before_the_file_was_written(world: Worlds) -> None:
         assert sidecars(w) == [""]
 
 
-async def test_sessions_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
+async def test_sessions_that_write_at_once_lose_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each adds its own; a lock keeps them apart, and the file is always whole."""
+    monkeypatch.setattr(memory, "_PATIENCE", 50)
     found = NoteFile(tmp_path)
     async with anyio.create_task_group() as group:
         for number in range(12):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from prong.agent.client import ModelClient
+from prong.command import Refused, SetModel
 from prong.config import alias_table
 from prong.config.model import Chosen, choose, render_head
 from prong.config.option import Options
@@ -21,7 +23,7 @@ from prong.entry import Usage
 from prong.errors import BadInput, UnknownName
 from prong.journal.note import ModelChosen
 from prong.provider import Providers
-from prong.testing import Worlds
+from prong.testing import Worlds, say
 from prong.testing.alias_source import derive, rendered
 from prong.testing.transport import NoTransport
 
@@ -81,6 +83,51 @@ def test_the_users_own_short_names_go_first(tmp_path: Path):
     found = chosen(tmp_path, "opus", KEY, modelAliases={"opus": "claude-opus-5"})
 
     assert found.model == "claude-opus-5"
+
+
+def test_a_short_name_of_ones_own_that_leads_nowhere_is_named(tmp_path: Path):
+    """It is said which entry is wrong, and the same name is not proposed again."""
+    with pytest.raises(UnknownName, match=r"'nosuch' does not say.*modelAliases has for 'mine'$"):
+        chosen(tmp_path, "mine", KEY, modelAliases={"mine": "nosuch"})
+
+
+@pytest.mark.parametrize(
+    ("named", "why"),
+    [
+        ("nosuch", "does not say where the model is"),
+        ("opsu", "did you mean opus?"),
+        ("other:one", "no provider 'other' is installed"),
+        ("gpt-6", "there is no key for"),
+        ("azure:mine", "needs the address of the resource"),
+    ],
+)
+@pytest.mark.parametrize("persist", [True, False])
+@pytest.mark.anyio
+async def test_what_only_a_start_takes_is_not_advised_alone_in_a_session(
+    world: Worlds, named: str, why: str, *, persist: bool
+) -> None:
+    """Flags and variables cannot be given there: it is said how to go on with them."""
+    async with world([say("One.")], opens=False) as w:
+        env = {
+            "HOME": str(w.home),
+            "PATH": os.environ["PATH"],
+            "ANTHROPIC_BASE_URL": w.server.url,
+            "ANTHROPIC_API_KEY": "k",
+        }
+        async with w.open(base_url=None, api=None, env=env, persist=persist) as session:
+            await session.run("Hi")
+            outcome = await session.send(SetModel(named))
+            assert isinstance(outcome, Refused)
+            assert why in outcome.why
+            assert "--base-url" in outcome.why
+            ways = {
+                True: f"leave, then 'prong --resume {session.id} --model {named}' with them)",
+                False: "begin a new session with them)",
+            }
+            lead = " (flags and variables count from a start: name another model here, or "
+            assert outcome.why.endswith(lead + ways[persist])
+            plain = await session.send(SetModel("anthropic:"))
+            assert plain == Refused("'anthropic:' names no model; write anthropic:NAME")
 
 
 def test_an_unknown_short_name_is_refused_with_the_nearest(tmp_path: Path):
@@ -261,3 +308,27 @@ async def test_the_models_to_choose_from(world: Worlds):
     assert {"opus", "haiku", "gemini-3.8-flash", "claude-sonnet-5-5"} <= set(found)
     assert not [name for name in found if name.startswith("gpt-")]
     assert len(found) == len(set(found))
+
+
+@pytest.mark.anyio
+async def test_a_model_that_nobody_knows_is_said_at_the_start(world: Worlds):
+    """A slip in a setting or a type is not first seen when an agent is started hours later."""
+    agents = '{"slip": {"description": "d", "prompt": "p", "model": "opsu"}}'
+    env = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_MODEL": "opus"}
+    async with world(opens=False) as w:
+        given = {**env, "HOME": str(w.home), "ANTHROPIC_BASE_URL": w.server.url}
+        settings = '{"exploreModel": "hiaku"}'
+        async with w.open(
+            model=None, base_url=None, api=None, env=given, agents=agents, settings=settings
+        ):
+            told = "\n".join(w.warnings)
+
+        assert "the agent type slip names a model that cannot be asked" in told
+        assert "did you mean opus?" in told
+        assert "the setting exploreModel names a model that cannot be asked" in told
+        with pytest.raises(UnknownName, match="did you mean haiku"):
+            async with w.open(
+                model=None, base_url=None, api=None, env=given, fallback_model="hiaku"
+            ):
+                pass
+        assert not w.server.records

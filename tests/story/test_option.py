@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from prong.errors import ConfigError, UsageError
+from prong.errors import BadInput, ConfigError, UsageError
 from prong.question import Answer
 from prong.testing import Worlds, call, say
 from prong.tools.structured import StructuredOutput
+from shared.served import patient
 
 pytestmark = pytest.mark.anyio
 
@@ -107,7 +110,7 @@ async def test_without_the_surroundings_what_was_given_counts(world: Worlds) -> 
     """With `bare` nothing is read of home and project, and nothing that was given is dropped."""
     files = {"~/.prong/settings.json": '{"permissions": {"deny": ["Write"]}}'}
     servers = {"mcpServers": {"gone": {"command": "/nonexistent"}}}
-    settings = {"fork": {"enabled": False}}
+    settings = {"fork": {"enabled": False}, **patient()}
     given: dict[str, Any] = {"bare": True, "mcp_config": servers, "settings": settings}
     async with world([WRITE, say("ok")], files=files, mode="bypassPermissions", **given) as w:
         await w.session.run("Go")
@@ -138,6 +141,41 @@ async def test_a_schema_can_be_a_type(world: Worlds, form: Any) -> None:
         turn = await w.session.run("Go")
         assert turn.structured is not None
         assert msgspec.json.decode(turn.structured) == {"n": 3}
+
+
+@pytest.mark.parametrize("reference", ["#/$defs/other", "FILE", "#/$defs/away"])
+def test_a_schema_holds_what_it_refers_to(tmp_path: Path, reference: str) -> None:
+    """A part that is not there is named at the start; no address or file is ever opened for it."""
+    (tmp_path / "part.json").write_text('{"type": "string"}')
+    elsewhere = (tmp_path / "part.json").as_uri()
+    schema = {
+        "properties": {"a": {"$ref": reference.replace("FILE", elsewhere)}},
+        "$defs": {"away": {"items": {"$ref": elsewhere}}} if reference.endswith("away") else {},
+    }
+    missing = reference if reference.endswith("other") else elsewhere
+    with pytest.raises(BadInput, match=re.escape(f"refers to '{missing}', which it does not hold")):
+        StructuredOutput(json.dumps(schema))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a": {"$ref": "#/$defs/text"}}, "$defs": {"text": {"type": "string"}}},
+        {"properties": {"a": {"$ref": "#t"}}, "$defs": {"x": {"$anchor": "t", "type": "string"}}},
+        {
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "properties": {"a": {"$ref": "#/definitions/text"}},
+            "definitions": {"text": {"type": "string"}},
+        },
+        {"properties": {"$ref": {"type": "object"}, "a": {"type": "string"}}},
+    ],
+)
+def test_what_a_schema_holds_can_be_referred_to(schema: dict[str, Any]) -> None:
+    """Parts are found by place, by name and as older drafts have them."""
+    answer = StructuredOutput(json.dumps(schema))
+    assert answer.decode('{"a": "x"}') == {"a": "x"}
+    with pytest.raises(msgspec.ValidationError, match="not of type 'string'"):
+        answer.decode('{"a": 3}')
 
 
 @pytest.mark.parametrize(

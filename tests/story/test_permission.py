@@ -32,7 +32,7 @@ async def test_allowed_by_a_function(world: Worlds) -> None:
 
 
 async def test_refused_with_a_reason(world: Worlds) -> None:
-    """A no keeps the call from running, and the reason reaches the model."""
+    """A no keeps the call from running; the reason reaches the model, and what it asks for is open."""
 
     async def respond(path: str, asked: PermissionAsked | QuestionAsked) -> Answer:
         return Answer(asked.request_id, allow=False, text="use the Write tool")
@@ -41,7 +41,29 @@ async def test_refused_with_a_reason(world: Worlds) -> None:
         await w.session.run("Go")
         assert not (w.root / "made").exists()
         assert not w.told(ToolStarted)
-        assert "use the Write tool" in w.server.records[1].request.last_text
+        told = w.server.records[1].request.last_text
+        assert "refused this call: use the Write tool; go by that, and do not try the same" in told
+
+
+async def test_who_takes_time_to_answer_makes_no_call_slow(world: Worlds) -> None:
+    """A call is said to have lasted since it began to run, and not at all if it was refused."""
+
+    async def respond(path: str, asked: PermissionAsked | QuestionAsked) -> Answer:
+        await anyio.sleep(0.3)
+        return Answer(asked.request_id, allow=not w.told(ToolFinished))
+
+    other = {"command": "rmdir made"}
+    script = [call("Bash", TOUCH), call("Bash", other), say("Done.")]
+    async with world(script, respond=respond) as w:
+        await w.session.run("Go")
+        ran, refused = w.told(ToolFinished)
+        begun, ended = (
+            next(e.at for e in w.envelopes if isinstance(e.event, kind))
+            for kind in (ToolStarted, ToolFinished)
+        )
+        assert ran.duration < ended - begun + 0.1
+        assert refused.refused
+        assert refused.duration == 0.0
 
 
 async def test_always_is_remembered_for_the_session(world: Worlds) -> None:

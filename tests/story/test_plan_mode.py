@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from prong import Answer, PermissionAsked, QuestionAsked
-from prong.command import Refused, SetMode
+from prong.command import Clear, Refused, SetMode
 from prong.event import ModeChanged, ToolFinished, Warned
 from prong.session import Session
 from prong.session.planning import slug
@@ -82,7 +82,7 @@ async def test_approved_into_another_mode(world: Worlds, tmp_path: Path, text: s
     script = [write(root, "go"), call("ExitPlanMode"), made, say("Done.")]
     async with world(script, mode="plan", attended=True) as w:
         await w.session.say("Go")
-        with anyio.fail_after(10):
+        with anyio.fail_after(50):
             while not (waiting := list(w.session.view().questions)):
                 await anyio.sleep(0.01)
         wrong = Answer(waiting[0], mode="plan")  # pyright: ignore[reportArgumentType] # on purpose
@@ -168,6 +168,42 @@ async def test_with_nobody_to_approve_the_plan_is_the_answer(world: Worlds, tmp_
             assert (await session.run("Good, do that")).text == "Done."
         assert (w.root / "made").exists()
         assert "Plan mode is off" in w.server.records[2].body.decode()
+
+
+@pytest.mark.spec("P1")
+async def test_the_model_hears_only_of_a_change_from_what_it_knows(world: Worlds) -> None:
+    """Plan mode that was on and off before a message is not told; what was told is taken back."""
+    told = "Plan mode is off: the user changed the permission mode to acceptEdits"
+
+    def heard(words: str) -> int:
+        return str(w.server.records[-1].json["messages"]).count(words)
+
+    async with world(Script(forever=say("Aye."))) as w:
+        for mode in ("plan", "acceptEdits"):
+            await w.session.send(SetMode(mode))
+        await w.session.run("One")
+        assert not heard("Plan mode is o")
+
+        await w.session.send(SetMode("plan"))
+        await w.session.run("Two")
+        for mode in ("default", "plan", "default", "acceptEdits"):
+            await w.session.send(SetMode(mode))
+        await w.session.run("Three")
+        assert heard(told) == 1
+        await w.session.run("Four")
+        assert heard(told) == 1
+
+
+@pytest.mark.spec("P1")
+@pytest.mark.moves_prefix("the conversation is cleared")
+async def test_a_conversation_that_begins_anew_has_heard_of_no_plan_mode(world: Worlds) -> None:
+    """After /clear nothing is taken back that the new conversation was never told."""
+    async with world(Script(forever=say("Aye.")), mode="plan") as w:
+        await w.session.run("One")
+        await w.session.send(Clear())
+        await w.session.send(SetMode("default"))
+        await w.session.run("Two")
+        assert "Plan mode" not in str(w.server.records[-1].json["messages"])
 
 
 @pytest.mark.spec("P1")

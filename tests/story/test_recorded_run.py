@@ -15,8 +15,12 @@ import pytest
 from prong import ProngError, UsageError
 from prong.agent import Turn
 from prong.command import Interrupt
-from prong.event import TextDelta
+from prong.event import TaskFinished, TextDelta
+from prong.host.worktree import finish
+from prong.session import git_state
+from prong.team import workspace
 from prong.testing import (
+    Clock,
     RunDiffers,
     Script,
     Server,
@@ -24,6 +28,7 @@ from prong.testing import (
     call,
     calls,
     cut,
+    delay,
     fail,
     record_run,
     recorded_run,
@@ -38,7 +43,14 @@ from prong.testing.run_file import RecordedRun, read_run
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("B8")]
 
 FILES = {"a.py": "x = 1\n", "b.py": "y = 2\n"}
+ENDED = b"<task-id>one</task-id>"
 KEY = "sk-ant-0123456789abcdefghij"
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let git be asked at the beginning however slow it is: what it says is in the prompt."""
+    monkeypatch.setattr(git_state, "_PATIENCE", 60.0)
 
 
 def start(prompt: str, **more: Any) -> tuple[str, dict[str, Any]]:
@@ -144,10 +156,70 @@ async def test_a_run_plays_elsewhere_on_another_day(api: str, tmp_path: Path, mo
         prepare(made, newest="b.py")
         async with replay_run(file) as server:
             turn = await play(made, server.url)
-        assert turn.text == "Done."
+            assert turn.text == "Done.", turn
         # Tools really run, here as there.
         assert (made.root / ".prong/worktrees/one/c.py").read_text() == "z = 3\n"
         assert not made.server.records
+
+
+async def test_an_end_that_was_heard_of_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A fork that is slower to end than when it was recorded has ended before its parent goes on."""
+    told = Script(
+        steps=[
+            calls(start("change it", name="one", isolation="worktree")),
+            delay(0.5, then=call("Bash", {"command": "pwd"})),
+        ],
+        forever=say("Done."),
+        routes={"change it": [report("It is 3.")]},
+    )
+    file = tmp_path / "a.run"
+    given: dict[str, Any] = {"files": FILES, "opens": False, "mode": "bypassPermissions"}
+    clock = Clock()
+    async with world(told, folder=tmp_path / "first", clock=clock, **given) as made:
+        prepare(made)
+        async with (
+            record_run(file, upstream=made.server.url) as server,
+            made.open(base_url=server.url) as session,
+            anyio.create_task_group() as group,
+        ):
+            events = session.events(since=None)
+            group.start_soon(session.run, "Go.")
+            while not any(isinstance(one.event, TaskFinished) for one in events.drain()):
+                await anyio.sleep(0.01)
+            while not clock.sleepers:
+                await anyio.sleep(0.01)
+            # Its parent waits for the model all the while.
+            clock.advance(0.5)
+    heard = [one.number for one in read_run(file.read_bytes()).exchanges if ENDED in one.body]
+    assert heard[0] == 3
+
+    free = anyio.Event()
+
+    async def late(*given: Any) -> Any:
+        await free.wait()
+        return await finish(*given)
+
+    monkeypatch.setattr(workspace, "finish", late)
+    async with world(folder=tmp_path / "other", **given) as made:
+        prepare(made)
+        async with (
+            replay_run(file) as server,
+            made.open(base_url=server.url) as session,
+            anyio.create_task_group() as group,
+        ):
+            server.clock = clock = Clock()
+            events = session.events(since=None)
+            group.start_soon(session.run, "Go.")
+            with anyio.fail_after(100):
+                while not clock.sleepers:
+                    await anyio.sleep(0.01)
+                clock.advance(0.9)
+                free.set()
+                while not any(isinstance(one.event, TaskFinished) for one in events.drain()):
+                    await anyio.sleep(0.01)
+            clock.advance(0.1)
 
 
 async def test_the_file_is_readable_and_holds_nothing_of_the_machine(tmp_path: Path):

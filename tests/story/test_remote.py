@@ -28,8 +28,8 @@ from prong.host import LocalHost
 from prong.host.merge import merge
 from prong.question import Answer
 from prong.testing import Script, Worlds, call, forks, report, say
+from prong.testing.ssh_host import HAS_SSH, ssh_host
 from shared.remote import copies, remote_world
-from shared.ssh import SSHD, ssh_host
 from shared.typed import agent
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("R1", "R4")]
@@ -68,7 +68,7 @@ def target(
         given = {"launcher": "container", "image": "prong:1", "engine": "podman"}
         yield {**given, "python": sys.executable}
         return
-    if SSHD is None:
+    if not HAS_SSH:
         pytest.skip("there is no sshd here: openssh-server")
     with ssh_host(tmp_path / "ssh") as host:
         monkeypatch.setenv("PATH", f"{host.bin}:{os.environ['PATH']}")
@@ -260,7 +260,7 @@ async def test_it_is_stopped_and_goes_on(
     async with remote_world(world, script, far, target=target) as (w, repo):
         await w.session.run("Hi")
         (task,) = await w.session.start_forks(["P1"], isolation="remote")
-        with anyio.fail_after(30):
+        with anyio.fail_after(50):
             while not list(far.glob("*/.prong/worktrees/*/began")):
                 await anyio.sleep(0.02)
         await w.session.send(Stop(task))

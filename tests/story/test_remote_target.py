@@ -66,7 +66,7 @@ async def test_a_call_names_the_machine(world: Worlds, tmp_path: Path) -> None:
         ("remote:shed", "there is no remote target 'shed'; there are: box, hut"),
         ("remote:", "isolation 'remote:' must be 'worktree', 'remote', or 'remote:NAME'"),
         ("container", "isolation 'container' must be 'worktree', 'remote', or 'remote:NAME'"),
-        ("remote", "which machine is meant? Say isolation 'remote:NAME' with one of: box, hut"),
+        ("remote", "which machine is meant? Name it, as 'remote:NAME', with one of: box, hut"),
     ],
 )
 @pytest.mark.parametrize("kind", [None, "general-purpose"])
@@ -99,6 +99,39 @@ async def test_a_type_names_the_machine(world: Worlds, tmp_path: Path) -> None:
         await w.session.wait_settled()
 
         assert started(w) == [("remote", "hut"), ("remote", "box")]
+
+
+@pytest.mark.parametrize("there", [(), ("box",)])
+async def test_a_machine_that_there_is_not_is_named_at_the_start(
+    world: Worlds, tmp_path: Path, there: tuple[str, ...]
+) -> None:
+    """The default, or what a type names, may be a slip: it is said before any agent needs it."""
+    kind = AgentType(name="builder", description="Builds.", prompt="B.", isolation="remote:hut")
+    near = AgentType(name="near", description="Builds.", prompt="B.", isolation="remote")
+    settings = several_targets(tmp_path / "far", *there, default="boxx")
+    async with world([say("ok")], settings=settings, agents=[kind, near]) as w:
+        await w.session.run("Go")
+
+        known = ", ".join(there) or "none"
+        assert [text for text in w.warnings if "target" in text] == [
+            f"{who} names the remote target {name!r}, which remote.targets has not; "
+            f"there are: {known}"
+            for who, name in (
+                ("the setting remote.default", "boxx"),
+                ("the agent type builder", "hut"),
+            )
+        ]
+
+
+async def test_a_launcher_that_there_is_not_is_named_at_the_start(world: Worlds) -> None:
+    """A slip in how a machine is reached is said before any agent is to work there."""
+    targets = {"box": {"launcher": "shh"}, "hut": {"launcher": "process"}}
+    async with world([say("ok")], settings={"remote": {"targets": targets}}) as w:
+        await w.session.run("Go")
+
+        told = "the remote target 'box' cannot be used: there is no launcher 'shh', and no package"
+        found = [text for text in w.warnings if "launcher" in text]
+        assert [text.partition(" brings one")[0] for text in found] == [told]
 
 
 async def test_a_file_of_a_type_names_the_machine(world: Worlds, tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def workers() -> list[int]:
 
 
 async def until_requests(w: World, path: str, number: int) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(50):
         while len(w.server.lineages().get(path, ())) < number:
             await anyio.sleep(0.01)
 
@@ -135,15 +135,18 @@ async def test_its_questions_are_the_sessions(world: Worlds, backend: str, *, al
 
 async def test_the_mode_of_the_tree_holds_at_once(world: Worlds, backend: str) -> None:
     """A call after the change to a stricter mode is decided by that mode."""
+    wait = call("Bash", {"command": "touch began; while [ ! -e go ]; do sleep 0.02; done"})
     script = Script(
         [say("hello")],
-        routes={"ONE.": [WAIT, call("Bash", {"command": "touch made"}), report("one")]},
+        routes={"ONE.": [wait, call("Bash", {"command": "touch made"}), report("one")]},
     )
     options = {"settings": settings(backend), "mode": "bypassPermissions"}
     async with world(script, attended=True, **options) as w:
         await w.session.run("Hi")
-        (task,) = await w.session.start_forks(["ONE."])
-        await until_requests(w, f"main/{task}", 1)
+        await w.session.start_forks(["ONE."])
+        with anyio.fail_after(50):
+            while not (w.root / "began").exists():
+                await anyio.sleep(0.01)
         await w.session.send(SetMode("dontAsk"))
         w.write("go", "")
         await w.session.wait_settled()
@@ -161,7 +164,7 @@ async def test_it_is_stopped_and_goes_on(world: Worlds, backend: str) -> None:
     async with world(script, **options) as w:
         await w.session.run("Hi")
         (task,) = await w.session.start_forks(["ONE."])
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             while not (w.root / "began").exists():
                 await anyio.sleep(0.01)
         assert len(workers()) == (1 if backend == "process" else 0)

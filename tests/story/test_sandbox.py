@@ -20,6 +20,7 @@ from prong.question import Answer
 from prong.testing import MemoryHost, Script, Worlds, call, forks, report, say
 from prong.testing.repository import Repo
 from prong.tools.ground import Sandboxing
+from prong.tools.policy_box import PolicyBox
 from shared.typed import agent
 
 ABLE = detect()
@@ -125,6 +126,7 @@ async def test_a_refusal_is_told_to_both(world: Worlds, tmp_path: Path) -> None:
     # Everything here lies below /tmp, so that it is not to be open.
     async with world(script, mode="bypassPermissions") as w:
         box = w.parts.agent.policy
+        assert isinstance(box, PolicyBox)
         closed = msgspec.structs.replace(box.policy.sandbox, temp=())
         box.revise(msgspec.structs.replace(box.policy, sandbox=closed))
         await w.session.run("Go")
@@ -154,6 +156,7 @@ async def test_again_outside(world: Worlds, tmp_path: Path, backend: str) -> Non
         script, mode="bypassPermissions", respond=respond, settings=settings(backend)
     ) as w:
         box = w.parts.agent.policy
+        assert isinstance(box, PolicyBox)
         closed = msgspec.structs.replace(box.policy.sandbox, temp=())
         box.revise(msgspec.structs.replace(box.policy, sandbox=closed))
         await w.session.run("Go")

@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
+from prong.provider import HttpLimits, SharedHttp
 from prong.provider.shared_http import _all
 from prong.testing import Script, Worlds, say, stall
 
@@ -59,8 +60,11 @@ async def test_what_reaches_servers_otherwise_is_not_shared(
 
 async def test_a_bound_is_a_sessions_own(world: Worlds) -> None:
     """What one session has open does not make another wait."""
-    async with world(Script(forever=say("ok")), opens=False) as w, w.open() as one:
-        await one.run("Hi")
-        (shared,) = _all().values()
-        (pool,) = shared.http._pools.values()
-        assert pool.slots.value > 100_000
+    limits = HttpLimits(connections=1)
+    one, two = (SharedHttp(env={}, limits=limits) for _ in range(2))
+    async with world(Script(), opens=False) as w:
+        with anyio.fail_after(50):
+            async with one.request("GET", w.server.url), two.request("GET", w.server.url):
+                assert [shared.users for shared in _all().values()] == [2]
+        await one.aclose()
+        await two.aclose()

@@ -219,11 +219,36 @@ async def test_a_past_without_a_record_is_recalled(world: Worlds, copied: bool) 
         async with w.open(resume=session.id, fork_session=copied) as session:
             view = session.view()
             kinds = [item.kind for item in view.main.transcript if isinstance(item, Said)]
-            assert kinds == ["user", "reply", "results", "reply"]
+            assert kinds == ["user", "reply", "reply"]
+            called = view.main.transcript[2]
+            assert isinstance(called, Called)
+            assert (called.title, called.state) == ("Read a", "done")
+            assert called.text.endswith("b")
             [fork] = view.children("main")
             assert (fork.ended, fork.result) == ("completed", "one")
             await session.run("More")
             assert len(session.view().main.transcript) == 6
+
+
+@pytest.mark.spec("X1", "L7")
+@pytest.mark.parametrize("copied", [True, False])
+async def test_a_list_of_things_to_do_without_a_record_is_told(
+    world: Worlds, *, copied: bool
+) -> None:
+    """What is on the list in the journal is shown in a copy, too; a list that was cleared is not."""
+    todos = [{"content": "Test it", "status": "in_progress", "activeForm": "Testing it"}]
+    script = [call("TodoWrite", {"todos": todos}), say("One."), say("Two.")]
+    async with world(script, opens=False, moves_prefix="a clear") as w:
+        async with w.open() as session:
+            await session.run("Hi")
+        if not copied:
+            record(w).path.unlink()
+        async with w.open(resume=session.id, fork_session=copied) as session:
+            assert [todo.content for todo in session.view().main.todos] == ["Test it"]
+            await session.send(Clear())
+            await session.run("More")
+        async with w.open(resume=session.id, fork_session=True) as session:
+            assert not session.view().main.todos
 
 
 @pytest.mark.spec("X1", "L7")

@@ -34,6 +34,8 @@ async def test_it_is_shown_and_taken_by_a_key(world: Worlds) -> None:
         assert len(w.server.records) == 2
         await hands.press("tab", "enter")
         await hands.see("They pass.")
+        await w.session.wait_settled()
+
         beside = w.server.records[1]
         assert beside.headers["x-prong-sidecar"] == "suggestion"
         assert w.server.records[2].request.last_text.endswith("Run the tests.")
@@ -80,7 +82,7 @@ async def test_it_gives_way_to_a_message(world: Worlds) -> None:
         opened(w.session) as hands,
     ):
         await hands.type("Hi there")
-        with anyio.fail_after(10):
+        with anyio.fail_after(50):
             while [event.sidecar for event in w.told(RequestSent)] != ["", "suggestion"]:
                 await anyio.sleep(0.01)
         await hands.type("and now")

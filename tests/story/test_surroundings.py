@@ -10,6 +10,7 @@ import pytest
 from prong.command import UseSkill
 from prong.event import PermissionAsked, ToolFinished, Warned
 from prong.testing import Worlds, call, say
+from shared.served import patient
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("L11")]
 
@@ -169,7 +170,8 @@ async def test_an_untrusted_folder_runs_nothing(world: Worlds) -> None:
 
 async def test_a_trusted_folder_is_heard(world: Worlds) -> None:
     """Once trusted, its hooks run and its rules count; a server that fails is told."""
-    async with world([MAKE, LIST, say("Done.")], files=PROJECT, trusted=True) as w:
+    steps, given = [MAKE, LIST, say("Done.")], {"files": PROJECT, "settings": patient()}
+    async with world(steps, trusted=True, **given) as w:
         await w.session.run("Go")
         assert (w.root / "ran").exists()
         assert [e.failed for e in w.told(ToolFinished)] == [False, True]

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from prong.command import Accepted, Interrupt, Stop
-from prong.event import AgentFinished, AgentRested, AgentStarted
+from prong.event import AgentFinished, AgentRested, AgentStarted, Event, ToolStarted
 from prong.mail import TeamFolder
 from prong.testing import Worlds, call, say
 from shared.cast import CREATE, Cast, spawn, to
@@ -113,7 +113,7 @@ async def test_a_free_task_wakes_one_sleeper_and_a_dead_owners_returns(world: Wo
         await w.session.run("Go")
         await w.session.run("New work", wait_tasks=False)
         folder = TeamFolder.open(w.store, "crew")
-        with anyio.fail_after(15):
+        with anyio.fail_after(50):
             while not (owner := folder.tasks.get("1").owner):
                 await anyio.sleep(0.05)
         other = "bob" if owner == "alice" else "alice"
@@ -121,7 +121,7 @@ async def test_a_free_task_wakes_one_sleeper_and_a_dead_owners_returns(world: Wo
         before = len(w.told(AgentFinished))
         stop = await w.session.send(Stop(owner))
         assert isinstance(stop, Accepted)
-        with anyio.fail_after(15):
+        with anyio.fail_after(50):
             while folder.tasks.get("1").owner != other:
                 await anyio.sleep(0.05)
         assert "Mend the parser" in text_of(w.parts, f"main/{other}")
@@ -130,9 +130,13 @@ async def test_a_free_task_wakes_one_sleeper_and_a_dead_owners_returns(world: Wo
         assert [m.state for m in folder.team.members if m.name == other] == ["working"]
 
 
+def _is_command(event: Event) -> bool:
+    return isinstance(event, ToolStarted) and event.name == "Bash"
+
+
 async def test_an_interrupted_leader_leaves_its_members_running(world: Worlds) -> None:
     """The turn of the leader ends; its members work on and report."""
-    work = call("Bash", {"command": "sleep 0.5; echo slept"})
+    work = call("Bash", {"command": "until [ -e go ]; do sleep 0.02; done; echo slept"})
     script = Cast(
         [
             ("Go", CREATE),
@@ -143,10 +147,12 @@ async def test_an_interrupted_leader_leaves_its_members_running(world: Worlds) -
     )
     async with world(script, team=True, mode="bypassPermissions") as w:
         await w.session.say("Go")
-        with anyio.fail_after(15):
-            while not any(e.agent == "main/alice" for e in w.envelopes):
+        with anyio.fail_after(50):
+            # Both are at work.
+            while {e.agent for e in w.envelopes if _is_command(e.event)} != {"main", "main/alice"}:
                 await anyio.sleep(0.01)
         assert await w.session.send(Interrupt()) == Accepted()
+        (w.root / "go").touch()
         await w.session.wait_settled()
         assert "Here I am." in text_of(w.parts)
         assert not w.told(AgentFinished)

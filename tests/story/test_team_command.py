@@ -115,12 +115,12 @@ async def test_prong_team_looks_writes_and_kills(
         assert "1. [in_progress, alice] Mend it" in await prong("show", "crew")
         assert "Mend it" in await prong("tasks", "crew")
         assert "sent to leader of crew" in await prong("send", "crew", "leader", "From a shell.")
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             while "From a shell." not in text_of(w.parts):
                 await anyio.sleep(0.02)
         assert 'from="outside"' in text_of(w.parts)
         assert "alice is out of crew, and ends" in await prong("kill", "crew", "alice")
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             while not w.told(AgentFinished):
                 await anyio.sleep(0.02)
         assert [event.status for event in w.told(AgentFinished)] == ["killed"]
@@ -155,7 +155,7 @@ async def test_a_team_is_deleted_with_its_members_only_by_force(
 
         assert "alice, bob of crew still run" in await delete()
         assert "2 members, 2 mails, 0 tasks" in (told := await delete("--force")), told
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             while len(w.told(AgentFinished)) < 2:
                 await anyio.sleep(0.02)
         assert [event.status for event in w.told(AgentFinished)] == ["killed", "killed"]

@@ -117,7 +117,7 @@ async def test_a_team_whose_folder_is_gone_is_said_to_be(world: Worlds) -> None:
     async with world(script, team=True, mode="bypassPermissions") as w:
         await w.session.run("Go")
         TeamFolder.open(w.store, "crew").delete(force=True)
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             while sum("cannot be read any more" in text for text in w.warnings) < 2:
                 await anyio.sleep(0.05)
         turn = await w.session.run("Hi")

@@ -93,7 +93,7 @@ async def test_only_the_leader_approves_and_only_once(world: Worlds) -> None:
         folder.post(LEADER, "alice", PlanResponse(request_id="plan-other", approve=True))
         folder.post(LEADER, "alice", PlanResponse(request_id=request_id, approve=False))
         folder.post(LEADER, "alice", PlanResponse(request_id=request_id, approve=True))
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             while sum("which is not open" in text for text in w.warnings) < 2:
                 await anyio.sleep(0.02)
         await w.session.wait_settled()

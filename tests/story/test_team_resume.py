@@ -111,7 +111,7 @@ async def test_who_worked_goes_on(world: Worlds) -> None:
     async with world(script, opens=False, moves_prefix=WHY, **GIVEN) as w:
         async with w.open(session_id="it") as session:
             await session.run("Go", wait_tasks=False)
-            with anyio.fail_after(20):
+            with anyio.fail_after(50):
                 while "sleep 20" not in text_of(inside(session), "main/alice"):
                     await anyio.sleep(0.02)
             with killed(w.store) as left:

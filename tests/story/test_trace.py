@@ -9,19 +9,30 @@ from typing import Any
 import pytest
 
 from prong.event import Envelope
+from prong.ids import AgentPath
 from prong.testing import Script, Worlds, call, calls, forks, report, say
-from prong.timeline import Chronicle, SpanClosed, SpanOpened, chrome_trace, timeline
+from prong.timeline import (
+    Chronicle,
+    SpanClosed,
+    SpanOpened,
+    Timeline,
+    TimeSpan,
+    chrome_trace,
+    timeline,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("X6")]
 
+MAIN = AgentPath("main")
 PARTS = ("Part 1.", "Part 2.", "Part 3.")
 SLEEP = {"command": "sleep 0.05"}
+OUTLIVES_THE_TURN = {"command": "sleep 0.6", "run_in_background": True}
 
 
 async def fan_out(world: Worlds) -> list[Envelope]:
     """Play a session with calls that overlap, three forks, and a command in the background."""
     steps = {part: [call("Bash", SLEEP), report("done")] for part in PARTS}
-    together = calls(("Bash", SLEEP), ("Bash", {**SLEEP, "run_in_background": True}))
+    together = calls(("Bash", SLEEP), ("Bash", OUTLIVES_THE_TURN))
     script = Script([together, forks(*PARTS), say("x")], steps, forever=say("ok"))
     async with world(script, opens=False, mode="bypassPermissions") as w:
         async with w.open() as session:
@@ -61,6 +72,15 @@ async def test_slices_nest_and_arrows_arrive(world: Worlds) -> None:
     for end in arrows:
         assert any(a <= end["ts"] <= b for a, b, _ in lanes[end["tid"]]), end
     begun = {one["id"]: one["name"] for one in arrows if one["ph"] == "s"}
+    agents = {
+        one["tid"]: one["args"]["name"]
+        for one in trace["traceEvents"]
+        if one["name"] == "thread_name"
+    }
+    of_forks = [f"main/fork-{n}" for n in (1, 2, 3)]
+    for name, phase in (("dispatch", "f"), ("notice", "s")):
+        far = [agents[one["tid"]] for one in arrows if (one["name"], one["ph"]) == (name, phase)]
+        assert sorted(far) == of_forks, f"{name} arrows are on the lanes of {far}"
     assert sorted(begun.values()) == ["dispatch"] * 3 + ["notice"] * 3
     assert begun == {one["id"]: one["name"] for one in arrows if one["ph"] == "f"}
 
@@ -99,6 +119,19 @@ async def test_the_wait_for_the_leading_fork_is_seen(world: Worlds) -> None:
     assert held[leader.opened.agent].closed.at < leader.closed.first
     assert all(span.opened.at > leader.opened.at + 0.0001 for span in others)
     assert all(held[span.opened.agent].closed.at == span.opened.at for span in others)
+
+
+def test_what_outlives_a_turn_is_beside_it() -> None:
+    """A command begun while a turn does nothing else, and ending after it, is on another lane."""
+
+    def span(kind: str, begin: float, end: float, parent: str = "") -> TimeSpan:
+        opened: dict[str, Any] = {"key": kind, "kind": kind, "name": kind, "parent": parent}
+        return TimeSpan(SpanOpened(**opened, agent=MAIN, at=begin), SpanClosed(key=kind, at=end))
+
+    spans = (span("turn", 0, 10), span("task", 2, 20, "turn"), span("tool", 5, 6, "turn"))
+    trace = chrome_trace(Timeline("s", (MAIN,), spans, (), (), ()))
+    check_nesting(trace)
+    assert sorted(map(len, slices(trace).values())) == [1, 2]
 
 
 async def test_whatever_begins_ends_wherever_the_events_stop(world: Worlds) -> None:

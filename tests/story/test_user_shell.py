@@ -6,8 +6,8 @@ import anyio
 import pytest
 
 from prong.command import Accepted, Interrupt, Refused, RunShell, Say, TakeUp, Unsay
-from prong.event import MessageQueued, MessageUnqueued, ToolFinished, ToolStarted
-from prong.testing import Script, Worlds, call, delay, say
+from prong.event import MessageQueued, MessageUnqueued, ToolFinished, ToolOutput, ToolStarted
+from prong.testing import Clock, Script, Worlds, call, delay, say
 from prong.view import Called
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("X2")]
@@ -51,12 +51,12 @@ async def test_an_interrupt_stops_the_command(world: Worlds) -> None:
         outcomes: list[object] = []
 
         async def run() -> None:
-            line = "echo half; echo $$ > pid; exec sleep 600"
-            outcomes.append(await w.session.send(RunShell(line)))
+            outcomes.append(await w.session.send(RunShell("echo half; exec sleep 600")))
 
+        events = w.session.events(since=None)
         async with anyio.create_task_group() as group:
             group.start_soon(run)
-            while not (w.root / "pid").exists():
+            while not any(isinstance(e.event, ToolOutput) for e in events.drain()):
                 await anyio.sleep(0.01)
             assert await w.session.send(Interrupt()) == Accepted()
         assert outcomes == [Refused("the command was stopped")]
@@ -103,8 +103,8 @@ async def test_a_message_steers_the_turn_at_its_next_step(world: Worlds) -> None
 
 async def test_a_message_can_be_taken_back_until_it_is_taken_in(world: Worlds) -> None:
     """The last one without a name, any by its id; the model never sees it."""
-    script = Script([delay(1.0, then=say("One."))], forever=say("More."))
-    async with world(script) as w:
+    script, clock = Script([delay(1.0, then=say("One."))], forever=say("More.")), Clock()
+    async with world(script, clock=clock) as w:
         first = await w.session.send(Say("Go"))
         assert first == Accepted()
         while not w.server.records:
@@ -116,6 +116,7 @@ async def test_a_message_can_be_taken_back_until_it_is_taken_in(world: Worlds) -
         assert await w.session.send(Unsay(*one.ids)) == Accepted("First thought", ids=one.ids)
         assert isinstance(await w.session.send(Unsay()), Refused)
         assert isinstance(await w.session.send(Unsay("message-9")), Refused)
+        clock.advance(1.0)
         await w.session.wait_settled()
         assert len(w.server.records) == 1
 

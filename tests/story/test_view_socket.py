@@ -27,7 +27,7 @@ from prong.event import (
 from prong.ids import AgentPath, TaskId
 from prong.session.member_events import MemberEvents
 from prong.session.view_socket import shown, watch
-from prong.testing import Script, Worlds, forks, report, say
+from prong.testing import Clock, Script, Worlds, delay, forks, report, say
 from prong.testing.span import check_events
 from prong.view import fold_all
 
@@ -58,7 +58,7 @@ class Leader:
         return [one.agent for one in self.envelopes if isinstance(one.event, kind)]
 
     async def until(self, kind: type[Event], times: int = 1) -> None:
-        with anyio.fail_after(20):
+        with anyio.fail_after(50):
             while self.agents(kind).count(ALICE) < times:
                 await anyio.sleep(0.01)
 
@@ -116,11 +116,18 @@ async def test_who_watches_gets_what_was_recorded_and_then_what_happens(
 async def test_a_member_is_told_of_below_the_leader(world: Worlds, tmp_path: Path) -> None:
     """Its agents stand under its name, forks included; what it costs is in its own books."""
     socket, leader = tmp_path / "v", Leader()
-    script = Script([forks("Look."), say("Sent."), say("Done.")], {"Look.": [report("Seen.")]})
-    async with world(script, attended=True) as w:
+    script = Script(
+        [forks("Look."), say("Sent."), say("Done.")], {"Look.": [delay(1.0, then=report("Seen."))]}
+    )
+    clock = Clock()
+    async with world(script, attended=True, clock=clock) as w:
         member = MemberEvents(ALICE, begins(w.session.id), leader.emit)
         async with shown(w.parts.bus, w.session.id, socket), following(member, socket):
-            await w.session.run("Go")
+            await w.session.say("Go")
+            await leader.until(TurnFinished)
+            while not clock.sleepers:
+                await anyio.sleep(0.01)
+            clock.advance(1.0)
             await leader.until(TurnFinished, 2)
         cost = w.session.cost
     begun = leader.agents(AgentStarted)
@@ -177,7 +184,14 @@ async def test_another_session_is_not_taken_for_the_member(world: Worlds, tmp_pa
 
 
 @pytest.mark.spec("M9")
-@pytest.mark.parametrize("asked", [b"", b"{}\n", b"garbage\n", b"[" * 2_000, b'{"since":-5}\n'])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        *(b"", b"{}\n", b"garbage\n", b"[" * 2_000, b'{"since":-5}\n'),
+        b'{"x":' + b"[" * 990 + b"\n",
+        b'{"\xff":1}\n',
+    ],
+)
 async def test_whoever_asks_wrongly_is_let_go(world: Worlds, tmp_path: Path, asked: bytes) -> None:
     """Garbage ends the one connection and nothing else."""
     socket = tmp_path / "v"

@@ -85,6 +85,7 @@ async def test_a_configured_service_searches(world: Worlds) -> None:
         (b'{"results": []}', 200, "Nothing was found"),
         (b'{"results": "none"}', 200, "Nothing was found"),
         (b"[" * 100_000, 200, "did not answer in JSON"),
+        (b'{"results": ["caf\xe9"]}', 200, "did not answer in JSON"),
         (b'"' + b"x" * (5 << 20) + b'"', 200, "too large"),
     ],
 )
@@ -154,3 +155,15 @@ async def test_an_agent_that_misses_a_tool_is_told_and_so_is_the_user(world: Wor
         said = "the agent scout-1: the type names tools that are not there: WebSearch"
         assert said in warned
         assert not any("LS" in text for text in warned)
+
+
+async def test_a_main_agent_of_a_type_is_told_what_it_misses(world: Worlds) -> None:
+    """`--agent` with a type whose file names what is not there: model and user are told."""
+    agents = '{"scout": {"description": "d", "prompt": "Scout.", "tools": ["Read", "Frobnicate"]}}'
+    async with world([say("Seen.")], agents=agents, agent="scout") as w:
+        await w.session.run("Go")
+
+        [record] = w.server.records
+        told = "These tools are not there, whatever is said of them: Frobnicate."
+        assert told in str(record.json["system"])
+        assert any("'Frobnicate', which is not there" in text for text in w.warnings)
