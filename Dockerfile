@@ -15,7 +15,9 @@ COPY pyproject.toml README.md LICENSE /prong/
 COPY src /prong/src
 RUN pip install --no-cache-dir "/prong[mcp,pdf]"
 
+# A volume takes the owner of what it is mounted on: /var/prong is a remote target's.
 RUN useradd --create-home --uid 1000 prong \
+    && install -d -o prong -g prong /work /var/prong \
     && git config --system --add safe.directory /work
 USER prong
 WORKDIR /work

@@ -1,6 +1,7 @@
 # Everything a developer runs. All of it needs Python 3.11, git and make; the tests of
-# the terminal also need tmux, those of remote workers sshd, those of completion zsh and fish, those
-# of the page chromium; `make test` installs them if it runs as root on Debian.
+# the terminal also need tmux, those of remote workers sshd, those of completion zsh and fish,
+# those of the page chromium; `make test` installs them if it runs as root on Debian, and
+# `make podman` what those of containers need.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,7 +10,7 @@ PLAYABLE := $(VENV)/.playable
 READY := $(VENV)/.ready
 RIVALS := .venv-rivals
 
-.PHONY: help demo story tmux sshd shells editors chromium test torture lint check bench walk docs site dist format clean
+.PHONY: help demo story tmux sshd podman shells editors chromium test torture lint style layers compiled types types-Windows types-Darwin check bench walk docs site dist format clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -52,6 +53,15 @@ sshd:
 	          || { apt-get update -qq && apt-get install -qq -y openssh-server; }; } >/dev/null 2>&1; } \
 	|| echo "sshd is not installed: the tests that need it are skipped"
 
+# And those of containers, whose image is made of this machine's own programs; installed on demand.
+podman: ## Install podman for the tests of containers, which are skipped without it
+	@command -v podman >/dev/null \
+	|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+	     && { apt-get install -qq -y --no-install-recommends podman crun catatonit \
+	          || { apt-get update -qq && apt-get install -qq -y --no-install-recommends podman crun catatonit; }; } \
+	          >/dev/null 2>&1; } \
+	|| echo "podman is not installed: the tests that need it are skipped"
+
 # And those of completion, which type into real shells.
 shells:
 	@{ command -v zsh && command -v fish; } >/dev/null \
@@ -76,20 +86,40 @@ chromium:
 	          || { apt-get update -qq && apt-get install -qq -y chromium; }; } >/dev/null 2>&1; } \
 	|| echo "chromium is not installed: the tests that need it are skipped"
 
-test: $(READY) tmux sshd shells editors chromium ## Run all tests
-	@$(BIN)/python -m pytest -q -n 2
+# Tests start the program hundreds of times: none of them need compile it, and where the environment
+# forbids to write bytecode each would.
+compiled: $(READY)
+	@$(BIN)/python -m compileall -q src
 
-torture: $(READY) ## Campaigns: kills, torn files, hostile servers, lines and content (nine minutes)
+# One more than two processors: a third of the tests wait for something most of the time.
+PYTEST := $(BIN)/python -m pytest -q -n 3
+
+test: $(READY) tmux sshd shells editors chromium compiled ## Run all tests
+	@$(PYTEST)
+
+torture: $(READY) ## Campaigns: kills, torn files, hostile servers, lines and content (ten minutes)
 	@$(BIN)/python -m prong.testing.torture $(if $(SEED),--seed $(SEED))
 
+# The longest first, and the others beside it.
 lint: $(READY) ## Format, lint, types and layers
+	@$(MAKE) --no-print-directory --jobs 2 types style layers types-Windows types-Darwin
+
+style:
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
-	$(BIN)/basedpyright
+
+layers:
 	$(BIN)/lint-imports
 
-check: lint tmux sshd shells editors chromium ## Format, lint, types, layers, tests with coverage, and the long tail
-	$(BIN)/python -m pytest -q -n 2 --cov --cov-report=term:skip-covered --cov-fail-under=90
+types:
+	$(BIN)/basedpyright
+
+# What differs between systems is in src alone.
+types-Windows types-Darwin: types-%:
+	$(BIN)/basedpyright --pythonplatform $* src
+
+check: lint tmux sshd shells editors chromium compiled ## Format, lint, types, layers, tests with coverage, and the long tail
+	$(PYTEST) --cov --cov-report=term:skip-covered --cov-fail-under=90
 	@$(BIN)/python bench/tail.py
 
 bench: $(READY) ## Run the benchmarks

@@ -3,7 +3,8 @@
     python bench/flags.py [CHECKOUT ...]
 
 Each flag is read by the parser of each checkout as a script would give it; each key is looked for
-in what `--output-format json` prints, against a scripted server. What is not understood is named.
+in what `--output-format json` prints, against a scripted server. What is not understood is named,
+with what the program answers.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ FLAGS = (
     "--strict-mcp-config", "--system-prompt x", "--system-prompt-file /dev/null", "--verbose",
     "-w name",
 )  # fmt: skip
+NEWLINE = "\n"
 KEYS = (
     "type", "subtype", "is_error", "result", "session_id", "num_turns", "duration_ms",
     "total_cost_usd", "usage.input_tokens", "usage.output_tokens",
@@ -64,14 +66,14 @@ def run(checkout: Path, program: str, *words: str) -> subprocess.CompletedProces
 
 
 def measure(checkout: Path) -> tuple[list[str], list[str]]:
-    """Give the flags and the keys that a checkout does not understand."""
-    unread = [
-        flag
-        for flag in FLAGS
-        if run(
-            checkout, _READ, "-p", *flag.split(), *([] if "--input-format" in flag else ["prompt"])
-        ).returncode
-    ]
+    """Give the answers to flags, and the keys, that a checkout does not understand."""
+    unread: list[str] = []
+    for flag in FLAGS:
+        prompt = [] if "--input-format" in flag else ["prompt"]
+        done = run(checkout, _READ, "-p", *flag.split(), *prompt)
+        if done.returncode:
+            said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
+            unread.append(f"{flag.split()[0]}: {said}")
     told = json.loads(run(checkout, _PRINT).stdout or "{}")
     missing: list[str] = []
     for key in KEYS:
@@ -89,7 +91,7 @@ def main() -> int:
         sys.stdout.write(
             f"{name}: {len(FLAGS) - len(unread)} of {len(FLAGS)} flags, "
             f"{len(KEYS) - len(missing)} of {len(KEYS)} keys\n"
-            f"  not understood: {', '.join(flag.split()[0] for flag in unread) or 'none'}\n"
+            f"  not understood: {''.join(f'{NEWLINE}    {one}' for one in unread) or 'none'}\n"
             f"  not there: {', '.join(missing) or 'none'}\n"
         )
     return 0

@@ -38,10 +38,12 @@ from prong.testing import (
     report,
     say,
 )
+from prong.testing.ray_cluster import HAS_RAY, ray_cluster
 from prong.testing.request import Request
 
 TOKENS = 500_000
 MANY = (1, 8, 32)
+ROOM = (1, 2, 4)
 STREAMS = 20
 WORDS = 3_000
 TICKS = 12
@@ -67,25 +69,19 @@ def repository(folder: Path) -> None:
         subprocess.run(["git", *words], cwd=folder, check=True)
 
 
-def worker() -> int:
-    """Give the one worker that this process has started."""
-    found: list[int] = []
-    for place in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((place / "stat").read_bytes().rpartition(b")")[2].split()[1])
-            if parent == os.getpid() and b"\0worker\0" in (place / "cmdline").read_bytes():
-                found.append(int(place.name))
-        except OSError:
-            continue
-    (one,) = found
-    return one
+def workers(folder: Path) -> set[int]:
+    """Give the processes that hold workspaces in a folder, by git's own word."""
+    words = [lock.read_text().split() for lock in folder.glob("*/.git/worktrees/*/locked")]
+    return {int(one[one.index("process") + 1]) for one in words}
 
 
-def memory(pid: int) -> tuple[int, int]:
-    """Give what a process holds, and the most that it has held."""
+def memory(pid: int) -> tuple[int, int, int]:
+    """Give what a process holds, the most that it has held, and what nobody else has of it."""
     status = Path(f"/proc/{pid}/status").read_text()
-    held = int(status.partition("VmRSS:")[2].split()[0]) * 1024
-    return held, int(status.partition("VmHWM:")[2].split()[0]) * 1024
+    held, most = (int(status.partition(f"{one}:")[2].split()[0]) for one in ("VmRSS", "VmHWM"))
+    parts = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    own = (int(parts.partition(f"Private_{one}:")[2].split()[0]) for one in ("Clean", "Dirty"))
+    return held * 1024, most * 1024, sum(own) * 1024
 
 
 def opened(url: str, folder: Path, target: dict[str, Any]) -> Any:
@@ -118,18 +114,26 @@ async def share(session: Session, folder: Path, many: int) -> dict[str, float]:
     await session.start_forks(directives, isolation="remote")
     with anyio.fail_after(300):
         await began(far, many)
-    held, most = memory(worker())
+    found = [memory(one) for one in workers(far)]
+    held, most, own = (sum(column) for column in zip(*found, strict=True))
     for place in far.glob("*/.prong/worktrees"):
         (place / "go").write_text("")
     await session.wait_settled()
     receipts = session.receipts()
     assert [one.status for one in receipts] == ["completed"] * many
     sent = sum(one.bytes_sent for one in receipts)
-    return {"held": held, "peak": most, "sent": sent, "prompt": prompt}
+    return {
+        "workers": len(found),
+        "held": held,
+        "peak": most,
+        "own": own,
+        "sent": sent,
+        "prompt": prompt,
+    }
 
 
-async def work(url: str, many: int, folder: Path) -> dict[str, float]:
-    async with opened(url, folder, {"launcher": "process"}) as session:
+async def work(url: str, many: int, folder: Path, target: str) -> dict[str, float]:
+    async with opened(url, folder, json.loads(target)) as session:
         return await share(session, folder, many)
 
 
@@ -236,31 +240,50 @@ def launchers(folder: Path) -> Iterator[tuple[str, dict[str, Any], str | None]]:
     yield "local fork in a worktree", {"launcher": "process"}, "worktree"
     yield "process", {"launcher": "process"}, "remote"
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    from shared.ray_cluster import HAS_RAY, ray_cluster
-    from shared.ssh import SSHD, ssh_host
+    from prong.testing.ssh_host import HAS_SSH, ssh_host
 
-    if SSHD is not None:
+    if HAS_SSH:
         with ssh_host(folder / "ssh") as host:
             os.environ["PATH"] = f"{host.bin}:{os.environ['PATH']}"
             yield "ssh", {"launcher": "ssh", "host": host.name, "python": sys.executable}, "remote"
     if HAS_RAY:
-        with (
-            tempfile.TemporaryDirectory(prefix="r", dir="/tmp") as ray,
-            ray_cluster(Path(ray)) as up,
-        ):
+        with ray_cluster() as up:
             yield "ray", {"launcher": "ray", "address": up.address}, "remote"
 
 
-def measured(many: int) -> dict[str, float]:
+def measured(many: int, target: dict[str, Any] | None = None) -> dict[str, float]:
     with (
         tempfile.TemporaryDirectory() as folder,
         ServerProcess(script(many), options=Options(keep_bodies=False)) as server,
     ):
-        given = [sys.executable, __file__, server.url, str(many), folder]
+        told = json.dumps(target or {"launcher": "process"})
+        given = [sys.executable, __file__, server.url, str(many), folder, told]
         done = subprocess.run(given, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr)
     return json.loads(done.stdout)
+
+
+def on_cluster() -> Iterator[Row]:
+    """Let Ray find room for several workers on one machine, and on two, and count what is there."""
+    if not HAS_RAY:
+        return
+    with ray_cluster() as up:
+        target: dict[str, Any] = {"launcher": "ray", "address": up.address}
+        for room in ROOM:
+            one = {**target, "labels": {"zone": "b"}, "workers": room}
+            for many in MANY:
+                here = measured(many, {**one, "resources": {"CPU": 2 / room}})
+                yield counted(f"{many} forks, 1 machine with room for {room}", here, machines=1)
+        both = measured(8, {**target, "workers": 4})
+        yield counted("8 forks, 2 machines with room for 4", both, machines=2)
+
+
+def counted(what: str, here: dict[str, float], *, machines: int) -> Row:
+    workers = f"{here['workers']:.0f} workers, {here['own'] / _MB:.1f} MB of their own"
+    text = f"{workers}, {here['sent'] / _MB:.1f} MB sent"
+    good = here["workers"] == machines and here["sent"] < 2 * machines * here["prompt"]
+    return Row(f"remote: {what}", text, f"{machines} workers, 1 prompt each", good)
 
 
 def compared() -> Iterator[Row]:
@@ -336,12 +359,14 @@ def rows() -> Iterator[Row]:
     yield Row(
         "remote: memory that a further fork takes there", f"{each:.2f} MB", "< 1 MB", each < 1
     )
+    yield from on_cluster()
 
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["clock"]:
         anyio.run(serve_time)
     elif sys.argv[1:]:
-        print(json.dumps(anyio.run(work, sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))))
+        url, many, folder, target = sys.argv[1:]
+        print(json.dumps(anyio.run(work, url, int(many), Path(folder), target)))
     else:
         raise SystemExit(show(rows()))
