@@ -94,8 +94,9 @@ compiled: $(READY)
 # One more than two processors: a third of the tests wait for something most of the time.
 PYTEST := $(BIN)/python -m pytest -q -n 3
 
+# What failed beside others is looked at once more, alone; what it may be is in tests/second_look.py.
 test: $(READY) tmux sshd shells editors chromium compiled ## Run all tests
-	@$(PYTEST)
+	@$(PYTEST) --cache-clear || $(BIN)/python tests/second_look.py $$?
 
 torture: $(READY) ## Campaigns: kills, torn files, hostile servers, lines and content (ten minutes)
 	@$(BIN)/python -m prong.testing.torture $(if $(SEED),--seed $(SEED))

@@ -13,7 +13,7 @@ from prong.errors import WorkerFailed
 from prong.host.byte_carrier import LineCut, carry
 from prong.host.held_process import HeldProcess, Pulled
 
-pytestmark = [pytest.mark.anyio, pytest.mark.spec("R3")]
+pytestmark = [pytest.mark.anyio, pytest.mark.spec("R3"), pytest.mark.hunt]
 
 ECHO = (sys.executable, "-c", "import os\nwhile d := os.read(0, 9999): os.write(1, d)")
 

@@ -21,7 +21,7 @@ from prong.testing.span import check_events
 from shared.running import runs
 from shared.waiting import until
 
-pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L1", "L8")]
+pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L1", "L8"), pytest.mark.hunt]
 
 TURN = [
     say("I look.", then=calls(("Bash", {"command": "echo one >> log"}), ("Read", {"file_path": "a"}))),

@@ -14,7 +14,7 @@ from prong.tools.commandline import parse_command
 ABLE = detect()
 views = pytest.mark.skipif(not (ABLE.writes and ABLE.views), reason=f"needs namespaces: {ABLE.why}")
 kernel = pytest.mark.skipif(not ABLE.writes, reason=f"needs Landlock and seccomp: {ABLE.why}")
-pytestmark = [pytest.mark.door, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.door, pytest.mark.timeout(300), pytest.mark.hunt]
 
 
 @views

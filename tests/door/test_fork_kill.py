@@ -17,6 +17,8 @@ from prong.testing import Script, ServerProcess, call, forks, report, say
 from prong.testing.span import check_events
 from prong.view import fold_all
 
+pytestmark = pytest.mark.hunt
+
 DRIVER = """
 import sys, anyio, msgspec
 from prong.session import open_session

@@ -7,7 +7,7 @@ import pytest
 from prong.testing.claim_campaign import rush
 from prong.testing.mail_campaign import storm
 
-pytestmark = [pytest.mark.door, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.door, pytest.mark.timeout(120), pytest.mark.hunt]
 
 
 @pytest.mark.spec("M5")

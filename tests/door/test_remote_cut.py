@@ -16,7 +16,7 @@ from prong.testing import Script, Worlds, call, report, say
 from prong.testing.process_table import read_processes
 from shared.remote import copies, remote_world
 
-pytestmark = [pytest.mark.anyio, pytest.mark.spec("R3")]
+pytestmark = [pytest.mark.anyio, pytest.mark.spec("R3"), pytest.mark.hunt]
 
 MADE = call("Write", {"file_path": "new.txt", "content": "made\n"})
 

@@ -16,6 +16,8 @@ from prong.testing.repository import make_repo
 from shared.remote import copies, remote_settings
 from shared.remote_driver import DRIVER, SCRIPT
 
+pytestmark = pytest.mark.hunt
+
 
 def start(url: str, folder: Path, how: str) -> subprocess.Popen[str]:
     settings = remote_settings(folder / "far")

@@ -8,7 +8,7 @@ import pytest
 
 from prong.testing import shell_campaign, torture
 
-pytestmark = [pytest.mark.spec("L5", "P2"), pytest.mark.door]
+pytestmark = [pytest.mark.spec("L5", "P2"), pytest.mark.door, pytest.mark.hunt]
 
 
 @pytest.mark.parametrize("seed", [11, 12])

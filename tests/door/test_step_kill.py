@@ -21,7 +21,12 @@ from prong.testing.repository import Repo
 from prong.testing.step_campaign import KillPoint, SteppedOperation
 from prong.testing.step_kill import StepKill
 
-pytestmark = [pytest.mark.door, pytest.mark.spec("W4", "W5"), pytest.mark.timeout(240)]
+pytestmark = [
+    pytest.mark.door,
+    pytest.mark.spec("W4", "W5"),
+    pytest.mark.timeout(240),
+    pytest.mark.hunt,
+]
 
 TWICE = ["sh", "-c", 'git init -q "$0/a"; rm -r "$0/a"; git init -q "$0/b"; true']
 

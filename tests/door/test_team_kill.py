@@ -15,6 +15,8 @@ import pytest
 from prong.testing import Script, ServerProcess, Step, call, calls, say
 from prong.testing.script import Call
 
+pytestmark = pytest.mark.hunt
+
 DRIVER = """
 import sys, anyio, msgspec
 from prong.session import open_session

@@ -14,7 +14,7 @@ from prong.testing.counted_trial import CountedTrial
 from prong.testing.torture import CAMPAIGNS, Campaign, Trial, chance
 from shared.ssh import needs_sshd
 
-pytestmark = pytest.mark.door
+pytestmark = [pytest.mark.door, pytest.mark.hunt]
 
 
 @pytest.mark.timeout(300)

@@ -24,7 +24,7 @@ from prong.testing import Script, Server, ServerProcess, Step, calls, delay, ins
 from prong.testing.request import Request
 from prong.tools.delegate import PlainAgentArguments
 
-pytestmark = pytest.mark.door
+pytestmark = [pytest.mark.door, pytest.mark.hunt]
 
 TASKS = 500
 NAMES = [f"w{number}" for number in range(TASKS)]

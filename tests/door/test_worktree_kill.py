@@ -23,6 +23,8 @@ from prong.host.worktree import create, leftovers, sweep
 from prong.testing import Script, ServerProcess, call, forks, report, say
 from prong.testing.repository import make_repo
 
+pytestmark = pytest.mark.hunt
+
 DRIVER = """
 import sys, anyio, msgspec
 from prong.session import open_session
