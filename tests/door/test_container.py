@@ -26,7 +26,7 @@ from prong.testing import Script, ServerProcess, Worlds, call, forks, report, sa
 from prong.testing.repository import make_repo
 from shared.podman import PodmanEngine, podman_engine
 from shared.remote import copies, remote_settings, remote_world
-from shared.remote_driver import DRIVER, SCRIPT
+from shared.remote_driver import DRIVER, working
 from shared.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("R1", "R3", "R4")]
@@ -148,7 +148,7 @@ def test_a_session_that_is_killed_and_resumed(tmp_path: Path, engine: PodmanEngi
         words = [sys.executable, "-c", driver, server.url, str(tmp_path), how, settings]
         return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-    with ServerProcess(SCRIPT) as server:
+    with ServerProcess(working("../../go")) as server:
         process = start("new")
         deadline = time.monotonic() + 60
         while len(list(engine.volume.glob("*/.prong/worktrees/*/done.txt"))) < 2:
@@ -157,6 +157,8 @@ def test_a_session_that_is_killed_and_resumed(tmp_path: Path, engine: PodmanEngi
             time.sleep(0.02)
         process.kill()
         process.communicate()
+        for folder in engine.volume.glob("*/.prong"):
+            (folder / "go").touch()
         again = start("resumed")
         output, errors = again.communicate(timeout=120)
         assert again.returncode == 0, errors

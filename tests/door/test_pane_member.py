@@ -106,6 +106,8 @@ async def test_the_first_answer_counts(world: Worlds, terminal: Terminal) -> Non
         screen.tmux("send-keys", "-t", pane, "y", "Enter")
         await screen.see("Heard of it.")
         assert (w.root / "made").exists()
+        # Mail and what is seen of a member come by two ways.
+        await until(lambda: screen.rows()[-1:] == [">"])
         screen.type("y")
         await screen.see("> y")
 

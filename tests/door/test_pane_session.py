@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import anyio
 import pytest
 
 from prong.errors import NotInstalled, PaneFailed
@@ -134,8 +135,15 @@ async def test_sessions_that_would_end_unattached(home, host):
 async def test_a_server_that_ends_at_once(home, host, conf):
     """A configuration that ends the server nobody looks at is an error that says so."""
     (home / ".tmux.conf").write_text(conf)
-    with pytest.raises(PaneFailed, match=r"exit-unattached|server is gone|start Prong inside tmux"):
-        await panes_of(host).open(spec("alice"))
+
+    async def open_until_it_fails() -> None:
+        # It lives on if whoever asks next is there before it has noticed that the last is gone.
+        while True:
+            await panes_of(host).open(spec("alice"))
+
+    told = r"exit-unattached|server is gone|start Prong inside tmux"
+    with anyio.fail_after(60), pytest.raises(PaneFailed, match=told):
+        await open_until_it_fails()
 
 
 def program(folder: Path, text: str) -> None:

@@ -51,7 +51,8 @@ async def ended(panes: TmuxPanes, pane_id: str):
     with anyio.fail_after(50):
         while True:
             [found] = [pane for pane in await panes.panes() if pane.id == pane_id]
-            if found.dead:
+            # Its terminal may be gone a moment before the program itself is.
+            if found.dead and found.status is not None:
                 return found
             await anyio.sleep(0.02)
 
@@ -286,7 +287,8 @@ async def test_an_end_that_tmux_has_not_noticed(here, host, tmp_path):
         argv = ("sh", "-c", f"sleep 0.03; exit {code}")
         opened = await panes.open(waiting("a", tmp_path, argv=argv))
         with anyio.fail_after(50):
-            while (left := await panes.panes()) and not left[0].dead:
+            # Its terminal may be gone a moment before the program itself is.
+            while (left := await panes.panes()) and left[0].status is None:
                 await anyio.sleep(0.02)
         await panes.close(opened.id)
 

@@ -16,6 +16,7 @@ import pytest
 from prong.testing import Clock, Script, Worlds, call, delay, say, stall
 from shared.claude_file import claude, claude_slug
 from shared.running import runs
+from shared.waiting import until
 
 pytestmark = [
     pytest.mark.anyio,
@@ -194,10 +195,9 @@ async def test_interrupts(world: Worlds, terminal: Terminal) -> None:
         screen.type("Still there?")
         await screen.see("Back again.")
         await screen.rest()
-        screen.key("C-c")
-        await screen.see("once more")
-        screen.key("C-c")
-        await screen.see("exit=0")
+        # Together: the second counts for a few seconds, which are nothing to a busy machine.
+        screen.key("C-c", "C-c")
+        await screen.see("once more", "exit=0")
         screen.type("typed after the end")
         # Once from the terminal, which echoes again, and once from cat.
         await screen.see("typed after the end\ntyped after the end")
@@ -224,7 +224,7 @@ async def test_trust_is_asked_once(world: Worlds, terminal: Terminal) -> None:
             await screen.see("trust this folder?")
             screen.type("y")
             await screen.see("/help", "> ")
-            assert (w.root / "ran").exists()
+            await until((w.root / "ran").exists)
 
 
 async def test_a_background_task_wakes_the_agent(world: Worlds, terminal: Terminal) -> None:
@@ -360,7 +360,7 @@ async def test_a_waited_for_agent_is_sent_to_the_background(
         await screen.see("Heard of it.")
         if way == "key":
             await screen.see("> And then?")
-            assert any("And then?" in r.request.last_text for r in w.server.records)
+            assert any("And then?" in str(r.json["messages"]) for r in w.server.records)
         bodies = [r.json for r in w.server.records if "BRIEF" in str(r.json["messages"][0])]
         assert len(bodies) == (1 if way == "key" else 2), "nothing was restarted"
         with anyio.fail_after(50):
@@ -432,8 +432,8 @@ async def test_a_status_line_of_ones_own_stands_below_the_line(
             shown = await screen.see("Hello.", " MINE 80")
             assert shown.count("MINE") == 1
             await screen.rest()
-            coloured = screen.tmux("capture-pane", "-p", "-e", "-t", "it")
-            assert "\x1b[32mMINE" in coloured
+            drawn = ("capture-pane", "-p", "-e", "-t", "it")
+            await until(lambda: "\x1b[32mMINE" in screen.tmux(*drawn))
             screen.type("/quit")
             ended = await screen.see("exit=0")
             assert "MINE" not in ended

@@ -83,30 +83,28 @@ async def test_edited_before_approval(world: Worlds, program: Any, tmp_path: Pat
 async def test_a_program_answers(world: Worlds, program: Any, tmp_path: Path) -> None:
     """Over stream-json the plan is an event, and an answer with a text approves it as edited."""
     async with world(planned(tmp_path / "project"), opens=False) as w:
-        process = await program.start(
+        async with await program.start(
             w,
             *("-p", "--permission-mode", "plan"),
             *("--input-format", "stream-json", "--output-format", "stream-json"),
-        )
-        assert process.stdin is not None
-        assert process.stdout is not None
-        await process.stdin.send(b'{"type":"say","text":"Go"}\n')
-        told = b""
-        async for data in process.stdout:
-            told += data
-            *lines, told = told.split(b"\n")
-            events = [msgspec.json.decode(line).get("event", {}) for line in lines]
-            for event in events:
-                if event.get("plan"):
-                    assert event["plan"] == "1. Touch it."
-                    answer = {
-                        "type": "answer",
-                        "request_id": event["request_id"],
-                        "text": "1. Nothing.",
-                    }
-                    await process.stdin.send(msgspec.json.encode(answer) + b"\n")
-                    await process.stdin.aclose()
-        assert await process.wait() == 0
+        ) as process:
+            await process.stdin.send(b'{"type":"say","text":"Go"}\n')
+            told = b""
+            async for data in process.stdout:
+                told += data
+                *lines, told = told.split(b"\n")
+                events = [msgspec.json.decode(line).get("event", {}) for line in lines]
+                for event in events:
+                    if event.get("plan"):
+                        assert event["plan"] == "1. Touch it."
+                        answer = {
+                            "type": "answer",
+                            "request_id": event["request_id"],
+                            "text": "1. Nothing.",
+                        }
+                        await process.stdin.send(msgspec.json.encode(answer) + b"\n")
+                        await process.stdin.aclose()
+            assert await process.wait() == 0
         assert "1. Nothing." in w.server.records[3].request.last_text
 
 

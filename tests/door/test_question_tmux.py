@@ -119,10 +119,10 @@ async def test_questions_come_one_at_a_time(world: Worlds, terminal: Terminal) -
         assert not (w.root / "left").exists()
         assert not (w.root / "right").exists()
         with anyio.fail_after(50):
-            while "[y]es" not in last_line(screen):
+            while "[y]es" not in (shown := screen.text().rstrip().splitlines())[-1]:
                 await anyio.sleep(0.05)
-        first = last_line(screen).split("]")[0].removeprefix("[main/")
-        stated = [line for line in screen.text().splitlines() if "may it?" in line][-1]
+        first = shown[-1].split("]")[0].removeprefix("[main/")
+        stated = [line for line in shown if "may it?" in line][-1]
         assert stated.startswith(f"[main/{first}] may it? touch ")
         made = stated.split()[-1]
         other = {"left": "right", "right": "left"}[made]

@@ -25,7 +25,7 @@ from prong.testing.remote_campaign import remote_trials
 from prong.testing.repository import make_repo
 from prong.testing.torture import chance
 from shared.remote import PlacedHere, children_of, copies, remote_settings, remote_world
-from shared.remote_driver import DRIVER, SCRIPT
+from shared.remote_driver import DRIVER, working
 from shared.waiting import until as wait_until
 
 pytestmark = [
@@ -194,6 +194,7 @@ async def test_a_cluster_that_is_full_is_waited_for(
 
         assert [one.status for one in w.parts.supervisor.children] == ["completed"] * 2
         assert [one.state for one in w.told(LineChanged)][-1] == "open"
+    await until_ended(lambda: not nodes.actors())
 
 
 async def test_a_machine_that_dies(world: Worlds, tmp_path: Path, nodes: RayNodes) -> None:
@@ -268,8 +269,8 @@ async def test_a_session_that_is_killed_finds_its_machines(
     Also if all of its machine is lost at once: then its actors live on, and are found.
     """
     repo = make_repo(tmp_path / "project")
-    far = tmp_path / "far"
-    with ServerProcess(SCRIPT) as server:
+    far, gate = tmp_path / "far", tmp_path / "go"
+    with ServerProcess(working(str(gate))) as server:
         process = start(server.url, tmp_path, "new", nodes)
         await until(lambda: len(list(far.glob("*/.prong/worktrees/*/done.txt"))) == 2)
         lost = [] if alone else carriers(process.pid)
@@ -278,6 +279,7 @@ async def test_a_session_that_is_killed_finds_its_machines(
         for pid in lost:
             os.kill(pid, signal.SIGKILL)
         process.communicate()
+        gate.touch()
         again = start(server.url, tmp_path, "resumed", nodes)
         output, errors = again.communicate(timeout=LONG)
         assert again.returncode == 0, errors
@@ -328,7 +330,7 @@ async def test_an_actor_without_a_worker_waits_less() -> None:
     assert actor.patience >= 600
     worker = await started_since(before)
     os.kill(worker, signal.SIGKILL)
-    assert (await actor.pull("it", 1, 0, 10.0))[1] == -9
+    assert (await actor.pull("it", 1, 0, 60.0))[1] == -9
     assert actor.patience < 90
 
 

@@ -35,12 +35,16 @@ context = Names(client_worker=None)
 client = Names(get_context=lambda: context, is_connected=lambda: False)
 util = Names(client=Names(ray=client))
 
+tries = Path(__file__).with_name("tries")
+tries.write_text(tries.read_text() + "x" if tries.exists() else "x")
+
 def init(**given):
-    tries = Path(__file__).with_name("tries")
-    tries.write_text(tries.read_text() + "x" if tries.exists() else "x")
     {body}
 """
-"""A stand-in for Ray in the program that is tried; what it does at a try is filled in."""
+"""A stand-in for Ray in the program that is tried; what it does at a try is filled in.
+
+A try is counted when it is loaded: from then on its time may be up at any moment.
+"""
 
 HANGS = """
     if len(tries.read_text()) > 2:

@@ -14,7 +14,7 @@ import pytest
 from prong.testing import ServerProcess
 from prong.testing.repository import make_repo
 from shared.remote import copies, remote_settings
-from shared.remote_driver import DRIVER, SCRIPT
+from shared.remote_driver import DRIVER, working
 
 pytestmark = pytest.mark.hunt
 
@@ -30,8 +30,8 @@ def start(url: str, folder: Path, how: str) -> subprocess.Popen[str]:
 def test_work_elsewhere_outlives_a_kill(tmp_path: Path, moment: str) -> None:
     """Both go on where they were, each call runs once, and both branches come back."""
     repo = make_repo(tmp_path / "project")
-    far = tmp_path / "far"
-    with ServerProcess(SCRIPT) as server:
+    far, gate = tmp_path / "far", tmp_path / "go"
+    with ServerProcess(working(str(gate))) as server:
         process = start(server.url, tmp_path, "new")
         sign = "*/.prong/worktrees/*/done.txt" if moment == "works" else "*/.prong"
         deadline = time.monotonic() + 60
@@ -40,6 +40,7 @@ def test_work_elsewhere_outlives_a_kill(tmp_path: Path, moment: str) -> None:
             time.sleep(0.01)
         process.kill()
         process.communicate()
+        gate.touch()
 
         again = start(server.url, tmp_path, "resumed")
         output, errors = again.communicate(timeout=120)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import aclosing
 from typing import Any, get_args
 
@@ -14,7 +15,7 @@ from prong.prompt import Head, Prompt
 from prong.provider import Api, Http, HttpLimits, Patience, Retrying, Streamed, pick
 from prong.provider.inflate import Bomb, Inflate
 from prong.provider.parse import INTERIM_LIMIT, Malformed, Parser
-from prong.testing import Server, Step, Worlds, calls, flood, say
+from prong.testing import Clock, Server, Step, Worlds, calls, flood, say
 from prong.testing.hostile import FLOODS, Flood
 from prong.wire import Ended, Fault, HeadSpec, ResponseBounds, Tail, dialect
 from prong.wire.sse import Stream
@@ -120,15 +121,30 @@ async def test_what_brings_nothing_is_no_sign_of_life(what: Flood):
         assert len(server.records) == 2
 
 
-async def test_pings_between_the_pieces_of_a_reply_do_no_harm():
+async def test_pings_between_the_pieces_of_a_reply_do_no_harm(monkeypatch: pytest.MonkeyPatch):
     """Each piece begins the wait anew: the whole may take longer than one wait."""
-    step = Step(say("x" * 1_200).parts, between=0.15)
-    async with Server([step]) as server:
-        events = await ask(server, limits=HttpLimits(idle=60, progress=3))
+    step = Step(say("x" * 1_200).parts, between=10.0)
+    clock, loop, events = Clock(), asyncio.get_running_loop(), list[Streamed]()
+    now, passed = loop.time, 0.0
+
+    async with Server([step], clock=clock) as server, anyio.create_task_group() as group:
+
+        async def listen() -> None:
+            events.extend(await ask(server, limits=HttpLimits(idle=600, progress=60)))
+            group.cancel_scope.cancel()
+
+        group.start_soon(listen)
+        # Time passes when the server waits, for both sides: how long a piece takes here is no matter.
+        monkeypatch.setattr(loop, "time", lambda: now() + passed)
+        while True:
+            if clock.sleepers:
+                passed += step.between
+                clock.advance(step.between)
+            await anyio.sleep(0.001)
 
     assert isinstance(events[-1], Ended)
     assert not any(isinstance(event, Retrying) for event in events)
-    assert len(events) * step.between > 3
+    assert passed > 120
 
 
 @pytest.mark.parametrize("api", MODELS)

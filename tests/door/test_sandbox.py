@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -133,7 +134,7 @@ async def test_reading_reads(bench: Bench) -> None:
 async def test_reading_reaches_nobody(bench: Bench, tmp_path: Path) -> None:
     """No socket of any kind is opened, and no process outside is signalled or looked into."""
     profile = reading(bench.policy())
-    sleeper = subprocess.Popen(["sleep", "60"], env={"CANARY": "in-the-environment"})
+    sleeper = subprocess.Popen(["sleep", "600"], env={"CANARY": "in-the-environment"})
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     listener.listen()
@@ -419,10 +420,10 @@ async def test_what_is_hidden_within_what_is_hidden_hinders_nothing(
     assert ended.text.endswith("done\n"), ended
     assert "SECRET" not in ended.text
 
+    # Others are in this folder too, while this test runs: it stays, as tmux leaves it.
     sockets = Path(f"/tmp/tmux-{os.geteuid()}")
-    made = not sockets.exists()
     sockets.mkdir(mode=0o700, exist_ok=True)
-    inner = sockets / f"prong-{bench.root.parent.name}"
+    inner = sockets / f"prong-{uuid4().hex}"
     listener = socket.socket(socket.AF_UNIX)
     try:
         listener.bind(str(inner))
@@ -433,8 +434,6 @@ async def test_what_is_hidden_within_what_is_hidden_hinders_nothing(
     finally:
         listener.close()
         inner.unlink(missing_ok=True)
-        if made:
-            sockets.rmdir()
 
 
 @views

@@ -417,8 +417,9 @@ async def test_a_killed_session_is_asked_anew(
                 while (told := await page.act(answer, asked=old["seq"]))["type"] == "unknown":
                     await anyio.sleep(0.02)
             assert told["type"] == "refused"
-            session = (await page.get("/api/session"))["session"]
-            assert not session["live"]
+            with anyio.fail_after(40):
+                while (session := (await page.get("/api/session"))["session"])["live"]:
+                    await anyio.sleep(0.02)
             assert "prong --resume" in (await page.control())["why"]
             async with w.open(resume=session["id"], allow_actions=True) as resumed:
                 await until_admitted(page)

@@ -30,7 +30,9 @@ async def browsed(**more: Any) -> AsyncGenerator[tuple[Any, list[str]]]:
 
     async with async_playwright() as driver:
         browser = await driver.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox"] if os.geteuid() == 0 else []
+            executable_path=CHROMIUM,
+            args=["--no-sandbox"] if os.geteuid() == 0 else [],
+            timeout=120_000,
         )
         context = await browser.new_context(viewport={"width": 1280, "height": 800}, **more)
         page = await context.new_page()

@@ -25,9 +25,15 @@ async def main(url, folder, resumed, settings):
 anyio.run(main, sys.argv[1], sys.argv[2], sys.argv[3] == "resumed", sys.argv[4])
 """
 NAMES = ["Part 1.", "Part 2."]
-WORK = call("Bash", {"command": "echo x >> done.txt; sleep 0.3"})
-SCRIPT = Script(
-    [forks(*NAMES, isolation="remote"), say("waiting")],
-    {name: [WORK] * 3 for name in NAMES},
-    forever=report(),
-)
+
+
+def working(gate: str) -> Script:
+    """Script the session: each call of a fork ends once there is a file, and until then none does."""
+    work = call(
+        "Bash", {"command": f"echo x >> done.txt; until [ -e {gate} ]; do sleep 0.05; done"}
+    )
+    return Script(
+        [forks(*NAMES, isolation="remote"), say("waiting")],
+        {name: [work] * 3 for name in NAMES},
+        forever=report(),
+    )

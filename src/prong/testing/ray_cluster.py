@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from prong.testing.local_port import free_port
+from prong.testing.local_port import held_port
 from prong.testing.process_table import kill_processes, read_processes
 
 HAS_RAY = find_spec("ray") is not None
@@ -94,11 +94,13 @@ def _cluster_in(folder: Path) -> Generator[RayNodes]:
     before = {name: os.environ.get(name) for name in given}
     os.environ.update(given)
     made: Any = None
+    held = ExitStack()
     try:
         kind = import_module("ray.cluster_utils").Cluster
         usual: dict[str, Any] = {"num_cpus": 2, "object_store_memory": _STORE}
         usual |= {"include_dashboard": False, "_system_config": _QUICK}
-        port = free_port() if HAS_CLIENT else None
+        # It listens there seconds later, and many ports are taken in that time.
+        port = held.enter_context(held_port()) if HAS_CLIENT else None
         head = {**usual, "labels": {"zone": "a"}, "ray_client_server_port": port}
         with warnings.catch_warnings():
             # Ray forgets to close the logs of the server for its clients.
@@ -111,6 +113,7 @@ def _cluster_in(folder: Path) -> Generator[RayNodes]:
     finally:
         if made is not None:
             made.shutdown()
+        held.close()
         for name, value in before.items():
             if value is None:
                 os.environ.pop(name, None)

@@ -15,7 +15,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeAlias
 
@@ -150,7 +150,9 @@ class _Siege:
                 await anyio.sleep(0.005)
             await anyio.sleep(kill.later)
             if kill.whom == "session":
-                process.kill()
+                # It may have ended in this moment.
+                with suppress(ProcessLookupError):
+                    process.kill()
             else:
                 while not await self._target.strike(kill.whom, process.pid):  # noqa: ASYNC110 - nobody is told
                     await anyio.sleep(0.05)

@@ -17,6 +17,7 @@ import anyio
 from prong.errors import NotPossibleNow, PaneFailed
 from prong.host.host import Host
 from prong.host.pane.pane import (
+    PATIENCE,
     OpenedPane,
     Pane,
     PaneBackend,
@@ -70,7 +71,7 @@ class TmuxPanes(PaneBackend):
         """Find the server: the one that Prong runs in if it answers, otherwise the user's own."""
         if self._known is None:
             host = self.setup.host
-            inside = await is_inside(host)
+            inside = await is_inside(host, self.setup.seconds)
             server = TmuxServer(host, inside=inside, seconds=self.setup.seconds)
             await server.version()
             self._known = server
@@ -289,8 +290,8 @@ def _is_overlooked(pane: TmuxPane) -> bool:
     return pane.dead and pane.status is None
 
 
-async def is_inside(host: Host) -> bool:
-    """Whether Prong runs in a pane of a tmux server that answers."""
+async def is_inside(host: Host, seconds: float = PATIENCE) -> bool:
+    """Whether Prong runs in a pane of a tmux server that answers, for which it has so long."""
     if not host.environment.get("TMUX"):
         return False
-    return bool(await TmuxServer(host, inside=True).panes())
+    return bool(await TmuxServer(host, inside=True, seconds=seconds).panes())

@@ -112,12 +112,7 @@ class TmuxServer:
 
         Raises PaneFailed.
         """
-        try:
-            return await self._program.run(*(escape_end(word) for word in words))
-        except PaneFailed as error:
-            if _GONE.search(error.detail):
-                raise gone(error.detail) from error
-            raise
+        return await self._run(*(escape_end(word) for word in words))
 
     async def begin(self, *first: str, then: tuple[str, ...]) -> str:
         """Run two commands as one, so that the server does nothing in between.
@@ -125,7 +120,15 @@ class TmuxServer:
         Raises PaneFailed.
         """
         words = (*(escape_end(word) for word in first), ";", *(escape_end(w) for w in then))
-        return await self._program.run(*words)
+        return await self._run(*words)
+
+    async def _run(self, *words: str) -> str:
+        try:
+            return await self._program.run(*words)
+        except PaneFailed as error:
+            if _GONE.search(error.detail):
+                raise gone(error.detail) from error
+            raise
 
     async def panes(self) -> list[TmuxPane]:
         """List all panes of the server; none if there is no server.
