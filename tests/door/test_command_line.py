@@ -174,3 +174,18 @@ async def test_without_a_terminal_it_says_why(
         told = f"(line by line: standard input is no terminal{remedy})\n"
         assert (done.returncode, done.stderr.decode()) == (0, told)
         assert b"Hello." in done.stdout
+
+
+async def test_a_dash_is_what_comes_on_standard_input(world: Worlds, program: Program) -> None:
+    """As with other programs; nothing there is no prompt, and talking has none to read."""
+    async with world([say("Hello.")], opens=False) as w:
+        done = await program.run(w, "-p", "-", stdin=b"Say hello\n")
+        assert (done.returncode, done.stdout) == (0, b"Hello.\n")
+        assert w.server.records[0].request.last_text == "Say hello\n"
+
+        done = await program.run(w, "-p", "-")
+        assert (done.returncode, len(w.server.records)) == (2, 1)
+        assert b"nothing came on standard input" in done.stderr
+        done = await program.run(w, "-")
+        assert (done.returncode, len(w.server.records)) == (2, 1)
+        assert b"a prompt of '-' is read from standard input, for runs" in done.stderr

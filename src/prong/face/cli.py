@@ -312,18 +312,24 @@ def _member(name: str) -> int:
 
 def _prompt(args: argparse.Namespace) -> str:
     """Join the argument and what comes on standard input."""
-    from prong.face.flag import text_of
+    from prong.errors import BadInput
+    from prong.face.flag import STDIN_PROMPT, text_of
 
-    parts = [text_of(args.prompt)] if args.prompt else []
-    if not sys.stdin.isatty():
+    wanted = args.prompt == STDIN_PROMPT
+    parts = [text_of(args.prompt)] if args.prompt and not wanted else []
+    if wanted or not sys.stdin.isatty():
         _say_if_waiting()
         with named("standard input"):
             piped = sys.stdin.buffer.read().decode(errors="replace")
         parts += [piped] if piped.strip() else []
+    if wanted and not parts:
+        raise BadInput("there is no prompt: '-' is to read it, and nothing came on standard input")
     return "\n\n".join(parts)
 
 
 def _say_if_waiting() -> None:
     """Say what is being waited for when standard input is open and nothing comes."""
-    if not wait_input(_PATIENCE):
+    if sys.stdin.isatty():
+        tell("the prompt is what you write now, up to the end of input (Ctrl+D; Windows: Ctrl+Z)")
+    elif not wait_input(_PATIENCE):
         tell("waiting for standard input; without it, use < /dev/null")
