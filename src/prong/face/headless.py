@@ -52,7 +52,7 @@ from prong.face.line import (
     progress_bar,
 )
 from prong.face.output import answer, draw, flush, send, show_json, tell
-from prong.face.run_summary import Denial, SpentSoFar, spent_so_far, summarise
+from prong.face.run_summary import SpentSoFar, spent_so_far, summarise
 from prong.face.step import describe_step
 from prong.foreign_json import NOT_JSON
 from prong.session import Options, Session, Subscription, Turn, dump, open_session
@@ -148,7 +148,7 @@ def _finish(session: Session, turn: Turn, teller: _Teller, before: SpentSoFar) -
             turn,
             before=before,
             seconds=time.monotonic() - teller.since,
-            denials=tuple(teller.denials),
+            refused=teller.refused,
             worktrees=tuple(teller.worktrees.values()),
         )
         send(dump(summary))
@@ -163,7 +163,7 @@ class _Teller:
         self._detail: Detail = detail
         self.since = time.monotonic()
         self.output: Format = output
-        self.denials: list[Denial] = []
+        self.refused: list[ToolFinished] = []
         self.worktrees: dict[str, WorkKept] = {}
         # A bar is for eyes: in a file it would be noise.
         self._bars = output != "stream-json" and sys.stderr.isatty() and not dumb()
@@ -177,7 +177,7 @@ class _Teller:
         event = envelope.event
         badge = "" if envelope.agent == "main" else f"[{envelope.agent}] "
         if isinstance(event, ToolFinished) and event.refused:
-            self.denials.append(Denial(event.name, event.text))
+            self.refused.append(event)
         if isinstance(event, WorkKept):
             # By whose it is: what came back from another machine has no folder here.
             self.worktrees[envelope.agent] = event
