@@ -65,6 +65,20 @@ _PROGRAMS = {
 }
 """Commands that are programs of their own, and the functions that run them."""
 
+_KEYS = (
+    "keys come from variables such as ANTHROPIC_API_KEY, or from the setting apiKeyHelper "
+    "(docs/models.md)"
+)
+_UPDATES = "what installed it updates it: pipx upgrade prong, uv tool upgrade prong, or pip"
+_ELSEWHERE = {
+    **dict.fromkeys(("login", "logout", "auth", "setup-token"), _KEYS),
+    **dict.fromkeys(("update", "upgrade", "install"), _UPDATES),
+    "config": "settings are files, such as ~/.prong/settings.json (docs/settings.md)",
+    "resume": "'prong --resume' goes on with a session, and 'prong sessions' lists them",
+    "exec": "'prong -p \"what to do\"' works without a terminal",
+}
+"""Commands of other programs for what is had in another way here, and how."""
+
 _PATIENCE = 3.0
 """Seconds without standard input after which the user is told."""
 
@@ -186,10 +200,14 @@ def _refuse_slip(word: str) -> None:
         return
     from prong.errors import UnknownName, nearest
 
-    if close := nearest(word, COMMANDS, cutoff=0.8):
+    told = _ELSEWHERE.get(word, "")
+    if not told and (close := nearest(word, COMMANDS, cutoff=0.8)):
+        told = f"did you mean 'prong {close}'?"
+    if told:
+        end = "" if told.endswith("?") else "."
         raise UnknownName(
-            f"there is no command {word!r}; did you mean 'prong {close}'? To say it to the "
-            f"model, write: prong -- {word}"
+            f"there is no command {word!r}; {told}{end} To say it to the model, write: "
+            f"prong -- {word}"
         )
 
 
