@@ -169,7 +169,7 @@ async def test_another_model_goes_on_where_one_is_overloaded(world: Worlds, prog
     busy = fail(529, "overloaded_error", "busy")
     settings = '{"retry": {"tries": 1}}'
     async with world([busy, say("Here.")], opens=False) as w:
-        words = ("--fallback-model", "claude-haiku-5-5", "--settings", settings)
+        words = ("--fallback-model", "haiku", "--settings", settings)
         done = await program.run(w, "-p", "Hi", *words)
         assert (done.returncode, done.stdout) == (0, b"Here.\n")
         assert b"claude-haiku-5-5 goes on" in done.stderr
