@@ -32,7 +32,8 @@ NEWLINE = "\n"
 KEYS = (
     "type", "subtype", "is_error", "result", "session_id", "num_turns", "duration_ms",
     "total_cost_usd", "usage.input_tokens", "usage.output_tokens",
-    "usage.cache_read_input_tokens", "usage.cache_creation_input_tokens",
+    "usage.cache_read_input_tokens", "usage.cache_creation_input_tokens", "modelUsage",
+    "permission_denials", "duration_api_ms", "uuid",
 )  # fmt: skip
 
 _READ = """

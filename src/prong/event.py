@@ -285,6 +285,8 @@ class ToolFinished(_Event, tag="tool_finished", frozen=True):
     """Whether it was not allowed to run, or was cut off, by somebody or by a failure of ours."""
     title: str = ""
     """One line for people, where arguments could be read."""
+    arguments: str = ""
+    """Those of a call that was refused, as they came; of others `ToolStarted` has them."""
 
 
 class PermissionAsked(_Event, tag="permission_asked", frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -10,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from prong.errors import UsageError
+from prong.face import cli
 from prong.testing import Worlds, call, say
 from prong.testing.program import Program
 from prong.testing.repository import Repo
@@ -174,3 +177,35 @@ async def test_without_a_terminal_it_says_why(
         told = f"(line by line: standard input is no terminal{remedy})\n"
         assert (done.returncode, done.stderr.decode()) == (0, told)
         assert b"Hello." in done.stdout
+
+
+async def test_a_dash_is_what_comes_on_standard_input(world: Worlds, program: Program) -> None:
+    """As with other programs; nothing there is no prompt, and talking has none to read."""
+    async with world([say("Hello.")], opens=False) as w:
+        done = await program.run(w, "-p", "-", stdin=b"Say hello\n")
+        assert (done.returncode, done.stdout) == (0, b"Hello.\n")
+        assert w.server.records[0].request.last_text == "Say hello\n"
+
+        done = await program.run(w, "-p", "-")
+        assert (done.returncode, len(w.server.records)) == (2, 1)
+        assert b"nothing came on standard input" in done.stderr
+        done = await program.run(w, "-")
+        assert (done.returncode, len(w.server.records)) == (2, 1)
+        assert b"a prompt of '-' is read from standard input, for runs" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("login", "ANTHROPIC_API_KEY"),
+        ("config", "settings.json"),
+        ("update", "pipx upgrade"),
+        ("resume", "prong --resume"),
+        ("exec", "prong -p"),
+        ("sesions", "did you mean 'prong sessions'"),
+    ],
+)
+def test_commands_of_other_programs_are_not_sent(word: str, said: str) -> None:
+    """What is meant is named in place of paying a model for the word."""
+    with pytest.raises(UsageError, match=re.escape(said)):
+        cli._refuse_slip(word)

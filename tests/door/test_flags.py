@@ -6,13 +6,14 @@ import json
 import sys
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import pytest
 
 import prong
 from prong.face.input_line import read_command
-from prong.testing import Script, Worlds, call, fail, say
+from prong.testing import Script, Worlds, call, calls, fail, say
 from prong.testing.repository import Repo
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("L12")]
@@ -39,6 +40,32 @@ async def test_json_has_the_keys_that_scripts_know(world: Worlds, program: Any) 
     written = usage["written_5m"] + usage["written_1h"]
     assert usage["cache_creation_input_tokens"] == written
     assert told["duration_ms"] > 0
+    assert told["duration_api_ms"] >= 0
+    assert UUID(told["uuid"]).version == 4
+    assert told["modelUsage"] == {
+        "claude-sonnet-5-5": {
+            "inputTokens": usage["input_tokens"],
+            "outputTokens": usage["output_tokens"],
+            "cacheReadInputTokens": usage["cache_read_input_tokens"],
+            "cacheCreationInputTokens": usage["cache_creation_input_tokens"],
+            "webSearchRequests": 0,
+            "costUSD": pytest.approx(told["total_cost_usd"]),
+        }
+    }
+    assert told["permission_denials"] == []
+
+
+async def test_json_has_calls_that_were_not_allowed(world: Worlds, program: Any) -> None:
+    """Scripts show what was to be done, or ask for it: each has its name, id and arguments."""
+    script = [calls(("Bash", {"command": "touch made"}), ("Bash", {"command": "ls"})), say("No.")]
+    async with world(script, opens=False) as w:
+        done = await program.run(w, "-p", "Go", "--output-format", "json")
+        told = json.loads(done.stdout)
+
+    (denied,) = told["permission_denials"]
+    assert (denied["tool_name"], denied["tool_input"]) == ("Bash", {"command": "touch made"})
+    assert denied["tool_use_id"].startswith("toolu_")
+    assert [one["tool"] for one in told["denials"]] == ["Bash"]
 
 
 async def test_json_of_a_resumed_session_can_be_added_up(world: Worlds, program: Any) -> None:
@@ -56,6 +83,11 @@ async def test_json_of_a_resumed_session_can_be_added_up(world: Worlds, program:
     for name, own in names.items():
         assert one["usage"][name] + two["usage"][name] == two["usage"][own]
     assert two["usage"]["output_tokens"] > one["usage"]["output_tokens"] > 0
+    for told in (one, two):
+        (used,) = told["modelUsage"].values()
+        assert used["outputTokens"] == told["usage"]["output_tokens"]
+        assert used["costUSD"] == pytest.approx(told["total_cost_usd"])
+    assert one["uuid"] != two["uuid"]
 
 
 async def test_json_says_how_a_run_failed(world: Worlds, program: Any) -> None:
@@ -137,7 +169,7 @@ async def test_another_model_goes_on_where_one_is_overloaded(world: Worlds, prog
     busy = fail(529, "overloaded_error", "busy")
     settings = '{"retry": {"tries": 1}}'
     async with world([busy, say("Here.")], opens=False) as w:
-        words = ("--fallback-model", "claude-haiku-5-5", "--settings", settings)
+        words = ("--fallback-model", "haiku", "--settings", settings)
         done = await program.run(w, "-p", "Hi", *words)
         assert (done.returncode, done.stdout) == (0, b"Here.\n")
         assert b"claude-haiku-5-5 goes on" in done.stderr

@@ -12,6 +12,9 @@ import anyio
 import pytest
 from anyio.abc import Process
 
+from prong.command import UseSkill
+from prong.errors import UsageError
+from prong.face import headless
 from prong.testing import (
     Options,
     Script,
@@ -140,6 +143,35 @@ async def test_stream_json_input(world: Worlds, program: Any) -> None:
         assert b"nonsense" in done.stderr
         last = w.server.records[-1].body.partition(b'"messages"')[2]
         assert last.index(b"One") < last.index(b"Two") < last.index(b"Three")
+
+
+async def test_input_of_which_nothing_is_taken_is_no_success(world: Worlds, program: Any) -> None:
+    """A prompt in the place of lines is not lost in silence; a mark of the encoding is no fault."""
+    words = ("-p", "--input-format", "stream-json", "--output-format", "json")
+    async with world([say("Yes.")], opens=False) as w:
+        done = await program.run(w, *words, stdin=b"Fix the build\n")
+        told = json.loads(done.stdout)
+        assert (done.returncode, told["is_error"], w.server.records) == (1, True, [])
+        assert told["errors"][0].startswith("nothing of the input was taken: input line 'Fix the")
+        line = b'\xef\xbb\xbf{"type": "say", "text": "One"}\r\n'
+        done = await program.run(w, *words, stdin=line)
+        assert (done.returncode, json.loads(done.stdout)["result"]) == (0, "Yes.")
+
+
+async def test_a_command_of_the_terminal_is_not_sent(world: Worlds) -> None:
+    """Nor what is nearly one, or nearly a skill; paths and comments are prompts."""
+    skill = {".prong/skills/review/SKILL.md": "---\ndescription: d\n---\nReview.\n"}
+    async with world([], files=skill) as w:
+        for text, said in (
+            ("/compact", "'/compact' is a command of the terminal"),
+            ("/compcat now", "did you mean '/compact'"),
+            ("/reviw src", "did you mean '/review'"),
+        ):
+            with pytest.raises(UsageError, match=said):
+                headless._skill(w.session, text)
+        assert headless._skill(w.session, "/review src") == UseSkill("review", "src")
+        for text in ("/tmp is full", "/etc/hosts", "/* c */ x;", "// x", "/", "/ cost", " /cost"):
+            assert headless._skill(w.session, text) == text
 
 
 async def test_an_answer_on_standard_input(world: Worlds, program: Any) -> None:

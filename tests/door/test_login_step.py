@@ -100,19 +100,37 @@ async def test_a_request_without_an_end_is_not_heard_out() -> None:
     assert page.answer is None
 
 
-@pytest.mark.parametrize("browse", [False, True])
+@pytest.mark.parametrize(
+    ("browse", "screen", "opens"),
+    [
+        (False, "DISPLAY", False),
+        (True, "DISPLAY", True),
+        (True, "WAYLAND_DISPLAY", True),
+        (True, "BROWSER", True),
+        (True, "", False),
+    ],
+)
 async def test_a_browser_is_opened_only_if_that_is_wanted(
-    monkeypatch: pytest.MonkeyPatch, browse: bool
+    monkeypatch: pytest.MonkeyPatch, browse: bool, screen: str, opens: bool
 ) -> None:
-    """The address is shown always, and its state is the one that an answer must know."""
+    """The address is shown always, and where no browser can appear none takes the terminal."""
     opened: list[str] = []
-    monkeypatch.setattr(webbrowser, "open", opened.append)
+    monkeypatch.setattr(webbrowser, "open", lambda url: opened.append(url) or True)
+    for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    if screen:
+        monkeypatch.setenv(screen, "x")
     flow = Flow(browse=browse)
     url = "https://login.example/authorize?state=s-1"
     await flow.lead(url)
 
-    assert flow.shown == [f"Log in at login.example, in your browser:\n{url}"]
-    assert opened == ([url] if browse else [])
+    assert flow.shown[0] == f"Log in at login.example, in your browser:\n{url}"
+    assert opened == ([url] if opens else [])
+    assert flow.shown[1:] == (
+        ["no browser could be opened; open the address above yourself"]
+        if browse and not opens
+        else []
+    )
     assert flow.page.state == "s-1"
 
 

@@ -191,6 +191,13 @@ async def test_a_redirect_to_no_address_of_the_web_fails(serve, bench, target: s
     assert "cannot be fetched" in why(outcome)
 
 
+async def test_a_redirect_without_a_place_is_said_to_be_one(serve, bench):
+    """It is no empty page; one with a text is read."""
+    assert "leads nowhere (302)" in why(await fetch(serve, bench, b"", "", "302 Found"))
+    kind = "content-type: text/plain\r\n"
+    assert "choose" in await text(await fetch(serve, bench, b"choose", kind, "302 Found"))
+
+
 async def test_a_circle_of_redirects_ends(serve, bench):
     """A host that only sends one round and round is given up."""
     outcome = await fetch(serve, bench, b"", "location: /again\r\n", "307 Temporary Redirect")

@@ -34,7 +34,7 @@ async def test_an_empty_session_is_neither_listed_nor_continued(world: Worlds) -
 async def test_only_empty_sessions_are_none(world: Worlds) -> None:
     """To go on where nothing was said is refused with advice."""
     async with world() as w:
-        with pytest.raises(NoSuchSession, match="start one without --continue"):
+        with pytest.raises(NoSuchSession, match=r"start one without --continue.*sessions --all"):
             store.latest(w.root, w.store)
 
 

@@ -83,7 +83,12 @@ async def test_a_configured_service_searches(world: Worlds) -> None:
         (b"<html>", 200, "did not answer in JSON"),
         (b"{}", 503, "answered 503"),
         (b'{"results": []}', 200, "Nothing was found"),
-        (b'{"results": "none"}', 200, "Nothing was found"),
+        (b'{"web": {"results": []}}', 200, "Nothing was found"),
+        (b'{"results": "none"}', 200, "no list of results is in it"),
+        (b'{"error":"no </web-search>\\n quota"}', 200, 'It begins: {"error":"no ‹/web-search>'),
+        (b"42", 200, "It begins: 42."),
+        (b'[{"id": 1}, "two"]', 200, "none of the 2 entries of its list has an address"),
+        (b'{"x": "' + b"y" * 1_000_000 + b'"}', 200, 'It begins: {"x": "yyy'),
         (b"[" * 100_000, 200, "did not answer in JSON"),
         (b'{"results": ["caf\xe9"]}', 200, "did not answer in JSON"),
         (b'"' + b"x" * (5 << 20) + b'"', 200, "too large"),
@@ -98,7 +103,10 @@ async def test_a_service_that_fails_is_said_to(
         async with world([LOOK, say("ok")], settings=settings, mode="bypassPermissions") as w:
             turn = await w.session.run("Go")
 
-            assert said in w.server.records[1].request.last_text
+            told = w.server.records[1].request.last_text
+            assert said in told
+            assert ("setting web.searchUrl" in told) == ("It begins: " in told)
+            assert len(told) < 1_000
             assert turn.ok
 
 

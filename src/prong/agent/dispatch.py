@@ -333,6 +333,7 @@ def _finish(
         writes = tool is not None and tool.effect == "writes"
         outcome = agent.run.repeats.told(call, outcome, seconds=seconds, writes=writes)
     lost = isinstance(outcome, _Lost)
+    refused = isinstance(outcome, _NotAllowed)
     failed = isinstance(outcome, Failed)
     printed = agent.context.outputs.pop(call.id, "")
     parts = (Text(outcome.why),) if failed else tuple(map(_shown, outcome.parts))
@@ -349,9 +350,10 @@ def _finish(
             text=plain(parts),
             shown=printed if lost else "" if failed else outcome.shown,
             duration=seconds,
-            refused=isinstance(outcome, _NotAllowed),
+            refused=refused,
             interrupted=lost,
             title=title,
+            arguments=call.arguments if refused else "",
         )
     )
     return Result(call.id, parts, failed=failed)

@@ -20,6 +20,12 @@ _NEAR = 0.8
 """How alike two names are when one is taken for the other, from 0 to 1."""
 
 
+_HOST = re.compile(
+    r"[\w*?-]+(?:\.[\w*?-]+)*|[\da-f.]*:[\da-f.]*:[\da-f:.]*", re.ASCII | re.IGNORECASE
+)
+"""A host as WebFetch asks rules about it: without a scheme, a port or a path, all in ASCII."""
+
+
 class RuleProblem(msgspec.Struct, frozen=True):
     """Why a rule cannot be kept."""
 
@@ -67,6 +73,10 @@ def check_rule(
     if tool == "McpCall":
         why = "calls by McpCall are judged as the tool that is meant; name that: mcp__server__tool"
         return RuleProblem(f"the {effect} rule {text!r} would have no effect: {why}")
+    if why := _idle(tool, rule.specifier):
+        # Other programs may read such a rule; what it allows there is merely asked for here.
+        harmless = foreign and effect == "allow"
+        return RuleProblem(f"the {effect} rule {text!r} would have no effect: {why}", harmless)
     if tool.startswith("mcp__") or tool in TOOLS or tool in functions:
         return None
     if "*" in tool:
@@ -81,6 +91,19 @@ def check_rule(
     if meant is None:
         return RuleProblem(f"the {effect} rule {text!r} names no tool there is", harmless=True)
     return RuleProblem(f"the {effect} rule {text!r} names no tool there is; did you mean {meant}?")
+
+
+def _idle(tool: str, specifier: str | None) -> str:
+    """Say why what stands in the brackets of a rule can match no page; empty if it can."""
+    if specifier is None:
+        return ""
+    if tool == "WebSearch":
+        return "searches are not told apart; write WebSearch"
+    if tool == "WebFetch" and not _HOST.fullmatch(specifier.removeprefix("domain:")):
+        return "after 'domain:' stands a host alone, in ASCII, as in WebFetch(domain:example.com)"
+    if tool == "WebFetch" and not specifier.startswith("domain:"):
+        return f"it speaks of hosts; write WebFetch(domain:{specifier})"
+    return ""
 
 
 def find_double(document: Document, *keys: str) -> str | None:

@@ -49,6 +49,8 @@ class Total(msgspec.Struct, frozen=True, kw_only=True):
     cost: float | None
     """None as soon as one request has no known price: an unknown price never counts as free."""
     uncached: float | None
+    latency: float
+    """Seconds that the requests took, added up: more than passed where some ran at once."""
 
 
 class Ledger:
@@ -107,4 +109,11 @@ def total(rows: Iterable[Charge]) -> Total:
         usage=sum((row.usage for row in rows), Usage()),
         cost=None if None in costs else sum(c for c in costs if c is not None),
         uncached=None if None in plain else sum(c for c in plain if c is not None),
+        latency=sum(row.latency for row in rows),
     )
+
+
+def by_model(rows: Sequence[Charge]) -> dict[str, Total]:
+    """Sum up the rows of each model, in the order in which they were first asked."""
+    models = dict.fromkeys(row.model for row in rows)
+    return {model: total(row for row in rows if row.model == model) for model in models}

@@ -65,6 +65,20 @@ _PROGRAMS = {
 }
 """Commands that are programs of their own, and the functions that run them."""
 
+_KEYS = (
+    "keys come from variables such as ANTHROPIC_API_KEY, or from the setting apiKeyHelper "
+    "(docs/models.md)"
+)
+_UPDATES = "what installed it updates it: pipx upgrade prong, uv tool upgrade prong, or pip"
+_ELSEWHERE = {
+    **dict.fromkeys(("login", "logout", "auth", "setup-token"), _KEYS),
+    **dict.fromkeys(("update", "upgrade", "install"), _UPDATES),
+    "config": "settings are files, such as ~/.prong/settings.json (docs/settings.md)",
+    "resume": "'prong --resume' goes on with a session, and 'prong sessions' lists them",
+    "exec": "'prong -p \"what to do\"' works without a terminal",
+}
+"""Commands of other programs for what is had in another way here, and how."""
+
 _PATIENCE = 3.0
 """Seconds without standard input after which the user is told."""
 
@@ -186,10 +200,14 @@ def _refuse_slip(word: str) -> None:
         return
     from prong.errors import UnknownName, nearest
 
-    if close := nearest(word, COMMANDS, cutoff=0.8):
+    told = _ELSEWHERE.get(word, "")
+    if not told and (close := nearest(word, COMMANDS, cutoff=0.8)):
+        told = f"did you mean 'prong {close}'?"
+    if told:
+        end = "" if told.endswith("?") else "."
         raise UnknownName(
-            f"there is no command {word!r}; did you mean 'prong {close}'? To say it to the "
-            f"model, write: prong -- {word}"
+            f"there is no command {word!r}; {told}{end} To say it to the model, write: "
+            f"prong -- {word}"
         )
 
 
@@ -312,18 +330,24 @@ def _member(name: str) -> int:
 
 def _prompt(args: argparse.Namespace) -> str:
     """Join the argument and what comes on standard input."""
-    from prong.face.flag import text_of
+    from prong.errors import BadInput
+    from prong.face.flag import STDIN_PROMPT, text_of
 
-    parts = [text_of(args.prompt)] if args.prompt else []
-    if not sys.stdin.isatty():
+    wanted = args.prompt == STDIN_PROMPT
+    parts = [text_of(args.prompt)] if args.prompt and not wanted else []
+    if wanted or not sys.stdin.isatty():
         _say_if_waiting()
         with named("standard input"):
             piped = sys.stdin.buffer.read().decode(errors="replace")
         parts += [piped] if piped.strip() else []
+    if wanted and not parts:
+        raise BadInput("there is no prompt: '-' is to read it, and nothing came on standard input")
     return "\n\n".join(parts)
 
 
 def _say_if_waiting() -> None:
     """Say what is being waited for when standard input is open and nothing comes."""
-    if not wait_input(_PATIENCE):
+    if sys.stdin.isatty():
+        tell("the prompt is what you write now, up to the end of input (Ctrl+D; Windows: Ctrl+Z)")
+    elif not wait_input(_PATIENCE):
         tell("waiting for standard input; without it, use < /dev/null")

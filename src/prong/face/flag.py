@@ -32,6 +32,8 @@ _EXITS = """exit codes:
 """
 
 
+STDIN_PROMPT = "-"
+"""In the place of the prompt: it comes on standard input, and there alone."""
 _RULE_OPTIONS = ("--allowed-tools", "--allowedTools", "--disallowed-tools", "--disallowedTools")
 _LARGEST = 4_000_000
 """Bytes that a file of a prompt may have."""
@@ -91,6 +93,10 @@ def check(args: argparse.Namespace) -> None:
     streams = args.input_format == "stream-json"
     if streams and args.prompt:
         raise BadInput("with --input-format stream-json the prompt comes on standard input")
+    if args.prompt == STDIN_PROMPT and not args.print:
+        raise BadInput(
+            "a prompt of '-' is read from standard input, for runs without a terminal; add -p"
+        )
     if args.resume == "" and (args.print or streams or args.prompt or args.fork_session):
         raise BadInput(
             "--resume alone lets you choose in the terminal; here it needs the id or name of a "
@@ -261,7 +267,9 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("running")
     add = group.add_argument
     # In a group, since the parser itself would lay out help for each argument as it is added.
-    add("prompt", nargs="?", help="what to do; may also come on standard input")
+    add(
+        "prompt", nargs="?", help="what to do; with -p standard input is added, and - is that alone"
+    )
     add("-h", "--help", action="help", help="show this text")
     add("-V", "--version", action="version", version=f"prong {__version__}")
     add("-p", "--print", action="store_true", help="work without a terminal and print the answer")

@@ -29,7 +29,7 @@ from prong.command import (
     TakeUp,
     UseSkill,
 )
-from prong.errors import NotPossibleNow
+from prong.errors import NotPossibleNow, UnknownName, nearest
 from prong.event import (
     MAIN,
     Envelope,
@@ -52,7 +52,7 @@ from prong.face.line import (
     progress_bar,
 )
 from prong.face.output import answer, draw, flush, send, show_json, tell
-from prong.face.run_summary import Denial, SpentSoFar, spent_so_far, summarise
+from prong.face.run_summary import SpentSoFar, spent_so_far, summarise
 from prong.face.step import describe_step
 from prong.foreign_json import NOT_JSON
 from prong.session import Options, Session, Subscription, Turn, dump, open_session
@@ -127,11 +127,25 @@ async def _go_on(session: Session) -> Turn:
 
 
 def _skill(session: Session, prompt: str) -> str | UseSkill:
-    """Take a prompt for a skill that is called by name, as at the interactive prompt."""
+    """Take a prompt for a skill that is called by name, as at the interactive prompt.
+
+    Raises UsageError if it is a command that only a terminal has, or a slip of one or of a skill.
+    """
     name, *rest = prompt.removeprefix("/").split(maxsplit=1) or [""]
-    if not prompt.startswith("/") or not session.records.is_command(name):
+    if not prompt.startswith(f"/{name}") or not name:
         return prompt
-    return UseSkill(name, rest[0] if rest else "")
+    if session.records.is_command(name):
+        return UseSkill(name, rest[0] if rest else "")
+    from prong.face.slash import COMMANDS
+
+    terminal = {one.name for one in COMMANDS}
+    told = f"'/{name}' is a command of the terminal, and -p has none."
+    if name not in terminal:
+        close = nearest(name, [*terminal, *session.records.skills], cutoff=0.8)
+        if not close:
+            return prompt
+        told = f"there is no '/{name}'; did you mean '/{close}'?"
+    raise UnknownName(f"{told} To say it to the model, put a blank before the slash")
 
 
 def _finish(session: Session, turn: Turn, teller: _Teller, before: SpentSoFar) -> int:
@@ -148,7 +162,7 @@ def _finish(session: Session, turn: Turn, teller: _Teller, before: SpentSoFar) -
             turn,
             before=before,
             seconds=time.monotonic() - teller.since,
-            denials=tuple(teller.denials),
+            refused=teller.refused,
             worktrees=tuple(teller.worktrees.values()),
         )
         send(dump(summary))
@@ -163,8 +177,10 @@ class _Teller:
         self._detail: Detail = detail
         self.since = time.monotonic()
         self.output: Format = output
-        self.denials: list[Denial] = []
+        self.refused: list[ToolFinished] = []
         self.worktrees: dict[str, WorkKept] = {}
+        self.wrong = ""
+        """What was said of the first line of input that could not be taken."""
         # A bar is for eyes: in a file it would be noise.
         self._bars = output != "stream-json" and sys.stderr.isatty() and not dumb()
         self._bar = False
@@ -177,7 +193,7 @@ class _Teller:
         event = envelope.event
         badge = "" if envelope.agent == "main" else f"[{envelope.agent}] "
         if isinstance(event, ToolFinished) and event.refused:
-            self.denials.append(Denial(event.name, event.text))
+            self.refused.append(event)
         if isinstance(event, WorkKept):
             # By whose it is: what came back from another machine has no folder here.
             self.worktrees[envelope.agent] = event
@@ -195,6 +211,7 @@ class _Teller:
         """Say what came of a line of input, as far as no event does."""
         if isinstance(outcome, Refused):
             text = f"input line {line[:80].decode(errors='replace')!r}: {outcome.why}"
+            self.wrong = self.wrong or text
             self.show(Envelope(0, time.time(), MAIN, Warned(text=text)))
             if self.output == "stream-json":
                 # Also for whoever reads no events.
@@ -252,6 +269,10 @@ async def _follow(session: Session, teller: _Teller) -> Turn:
                 await _carry_out(session, teller, line, command)
     await session.send(Leave())
     await session.wait_settled()
+    if session.last is None and teller.wrong:
+        # Whoever looks at the exit code alone must not take it for done.
+        told = f"nothing of the input was taken: {teller.wrong}"
+        return Turn(text="", why="error", detail=told)
     return session.last or Turn(text="", why="done")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from typing import get_args
 
 import msgspec
@@ -73,6 +74,8 @@ def read_command(line: bytes) -> Command:
 
     Raises msgspec.MsgspecError if it is neither.
     """
+    # Some programs begin what they write with a mark of its encoding.
+    line = line.removeprefix(BOM_UTF8)
     kind = msgspec.json.decode(line, type=_AnyLine).type
     if kind == "user":
         return msgspec.json.decode(line, type=_UserLine).command()

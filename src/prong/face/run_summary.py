@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from prong.entry import Usage
-from prong.event import WorkKept
+from prong.event import ToolFinished, WorkKept
+from prong.foreign_json import NOT_JSON
 from prong.session import Session, Turn, as_json
 
 Subtype: TypeAlias = Literal[
@@ -25,6 +27,15 @@ class Denial(msgspec.Struct, frozen=True):
 
     tool: str
     why: str
+
+
+class PermissionDenial(msgspec.Struct, frozen=True):
+    """The same by the names that scripts know."""
+
+    tool_name: str
+    tool_use_id: str
+    tool_input: Any
+    """Its arguments as an object; as the text that came if they are none."""
 
 
 class RunSummary(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="result"):
@@ -46,12 +57,18 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", ta
     num_turns: int
     """Those of this run; `turns` has those of the whole session, if it is a resumed one."""
     duration_ms: int
+    duration_api_ms: int
+    """What the requests of this run took, added up over its agents."""
+    uuid: str
+    """An id of this object alone."""
     usage: dict[str, Any]
     """Tokens by our own names, of the session; then by Anthropic's, of this run."""
     cost: float | None
     """In dollars; null when a price is unknown."""
     total_cost_usd: float | None
     """That of this run."""
+    model_usage: dict[str, dict[str, Any]] = msgspec.field(name="modelUsage")
+    """Tokens and cost of this run, by model."""
     structured: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     """The answer as an object, if a JSON schema was given."""
     structured_output: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
@@ -60,6 +77,8 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", ta
     """What each child shared and paid."""
     denials: tuple[Denial, ...] = ()
     """Tool calls that were not allowed to run."""
+    permission_denials: tuple[PermissionDenial, ...] = ()
+    """The same calls, with their arguments."""
     worktrees: tuple[WorkKept, ...] = ()
     """Where children have left work."""
 
@@ -87,10 +106,13 @@ def summarise(
     *,
     before: SpentSoFar,
     seconds: float,
-    denials: tuple[Denial, ...],
+    refused: Sequence[ToolFinished],
     worktrees: tuple[WorkKept, ...],
 ) -> RunSummary:
     """Put together what a run came to."""
+    from uuid import uuid4
+
+    models = session.records.by_model(before.requests)
     structured = msgspec.UNSET if turn.structured is None else msgspec.Raw(turn.structured)
     return RunSummary(
         subtype=_SUBTYPES.get(turn.why, "error_during_execution"),
@@ -104,15 +126,37 @@ def summarise(
         turns=session.records.requests,
         num_turns=session.records.requests - before.requests,
         duration_ms=round(seconds * 1000),
+        duration_api_ms=round(sum(summed.latency for summed in models.values()) * 1000),
+        uuid=str(uuid4()),
         usage=usage_fields(session.usage, before.usage),
         cost=session.cost,
         total_cost_usd=before.cost_since(session.cost),
+        model_usage={
+            name: {
+                "inputTokens": summed.usage.uncached,
+                "outputTokens": summed.usage.output,
+                "cacheReadInputTokens": summed.usage.read,
+                "cacheCreationInputTokens": summed.usage.written,
+                "webSearchRequests": summed.usage.searches,
+                "costUSD": summed.cost,
+            }
+            for name, summed in models.items()
+        },
         structured=structured,
         structured_output=structured,
         receipts=tuple(as_json(receipt) for receipt in session.receipts()),
-        denials=denials,
+        denials=tuple(Denial(call.name, call.text) for call in refused),
+        permission_denials=tuple(map(_denied, refused)),
         worktrees=worktrees,
     )
+
+
+def _denied(call: ToolFinished) -> PermissionDenial:
+    try:
+        given = msgspec.json.decode(call.arguments)
+    except NOT_JSON:
+        given = call.arguments
+    return PermissionDenial(call.name, call.call_id, given)
 
 
 def usage_fields(usage: Usage, before: Usage) -> dict[str, Any]:

@@ -116,9 +116,13 @@ def sessions(cwd: str | Path | None = None, store: Path | None = None) -> list[S
     return [info for info in found if info is not None and info.entries]
 
 
-def latest(
-    cwd: str | Path, store: Path | None = None, *, remedy: str = "start one without --continue"
-) -> SessionInfo:
+_FIRST = (
+    "start one without --continue; 'prong sessions --all' lists those of other folders and of "
+    "worktrees, in which -C goes on"
+)
+
+
+def latest(cwd: str | Path, store: Path | None = None, *, remedy: str = _FIRST) -> SessionInfo:
     """Give the session of a folder that was written to last.
 
     Raises NoSuchSession, with what to do instead, if nothing was said in any.

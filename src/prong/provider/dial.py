@@ -157,7 +157,7 @@ def _unreachable(url: Url, proxy: Proxy | None, error: OSError) -> Unreachable:
     if isinstance(error, socket.gaierror):
         host = url.host if proxy is None else proxy.url.host
         return _absent(
-            f"the name {host} cannot be resolved ({why}); check the base URL and the network"
+            f"the name {host} cannot be resolved ({why}); check the address and the network"
         )
     verify = getattr(error, "verify_message", None)
     if verify is not None:

@@ -24,6 +24,7 @@ from prong.session.mcp_reach import ServerReach, load_client
 from prong.session.mcp_server import plainly
 from prong.session.mcp_token import StoredLogin, TokenFile
 from prong.session.server_address import may_lead
+from prong.system.console import has_screen
 
 if TYPE_CHECKING:
     import httpx2
@@ -166,7 +167,8 @@ def _provider(
         if browse:
             import webbrowser
 
-            await anyio.to_thread.run_sync(webbrowser.open, url)
+            if not (has_screen() and await anyio.to_thread.run_sync(webbrowser.open, url)):
+                show("no browser could be opened; open the address above yourself")
 
     async def wait() -> AuthorizationCodeResult:
         await page.answered.wait()

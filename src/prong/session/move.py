@@ -49,9 +49,9 @@ def switch(place: Place, providers: Providers, agent: Agent, model: str) -> None
 def fall_back(place: Place, providers: Providers, agent: Agent, why: ProviderError) -> bool:
     """Let the model go on that was given for when the other is overloaded; False if none can."""
     model, before = place.options.fallback_model, agent.conversation.prompt.head.model
-    if model is None or choose(place, model).model == before:
+    if model is None or (after := choose(place, model).model) == before:
         return False
-    agent.emit(Warned(text=f"{before} does not answer ({why}); {model} goes on"))
+    agent.emit(Warned(text=f"{before} does not answer ({why}); {after} goes on"))
     switch(place, providers, agent, model)
     return True
 

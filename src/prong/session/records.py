@@ -14,6 +14,7 @@ from prong.agent.spec import AgentTypes
 from prong.command import Clear, Command, Compact, SetEffort, SetModel
 from prong.config.firing import AnyHook
 from prong.config.memory import MemoryState, note_file
+from prong.cost.ledger import Total, by_model
 from prong.cost.loss import Loss, Move
 from prong.errors import NotPossibleNow, UsageError
 from prong.host import ripgrep
@@ -141,6 +142,10 @@ class Records(msgspec.Struct, frozen=True):
     def requests(self) -> int:
         """How many requests were made, sidecars included."""
         return len(self._parts.ledger.rows)
+
+    def by_model(self, since: int = 0) -> dict[str, Total]:
+        """Sum up what the requests to each model came to, without the first so many."""
+        return by_model(self._parts.ledger.rows[since:])
 
     def skill(self, name: str) -> Skill | None:
         """Find a skill that the user may start by name; None if there is none."""

@@ -17,7 +17,6 @@ from prong.session.mcp_reach import reach_of
 from prong.session.mcp_server import McpServer
 from prong.session.mcp_servers import open_servers, served_tools
 from prong.session.mcp_token import TokenFile
-from prong.system.identity import has_browser
 from prong.tools.mcp import full_name
 from prong.tools.mcp_search import size_of
 
@@ -182,7 +181,6 @@ async def log_in_at(name: str, show: Callable[[str], None], *, browse: bool, cwd
     from prong.session.mcp_login import log_in
 
     place = look_around(Options(cwd=cwd))
-    browse = browse and has_browser()
     return await log_in(_named(place, name), reach_of(place), show, browse=browse)
 
 

@@ -110,11 +110,6 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-def has_browser() -> bool:
-    """Whether pages can be shown to the user here."""
-    return sys.platform in {"win32", "darwin"} or bool(os.environ.get("DISPLAY"))
-
-
 def read_ps(line: str) -> tuple[str, int]:
     """Read the state and the start of a process from what `ps` says, in UTC and in plain C.
 

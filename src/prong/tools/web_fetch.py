@@ -187,6 +187,8 @@ async def _receive(url: str, response: Response) -> _FetchedBody | Failed:
         data += piece
         if len(data) > BYTES:
             return large
+    if response.status in _MOVED and not data.strip():
+        return Failed(f"{url} leads nowhere ({response.status}): it does not say to which address")
     return _FetchedBody(url, response.headers.get("content-type", ""), bytes(data))
 
 

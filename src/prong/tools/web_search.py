@@ -106,7 +106,7 @@ class WebSearch(msgspec.Struct, frozen=True, kw_only=True):
         try:
             answer = await self.service.search(args.query)
         except ProngError as error:
-            return Failed(f"the search did not work: {error}")
+            return Failed(f"the search did not work: {neutral(str(error))}")
         if not answer.hits and not answer.said:
             return Done((Text("Nothing was found."),))
         text = "\n\n".join(_lines(answer))
@@ -137,7 +137,7 @@ class SearchUrl(msgspec.Struct, frozen=True, kw_only=True):
     async def search(self, query: str) -> SearchAnswer:
         """Ask it.
 
-        Raises ProngError if it does not answer, or with something else than JSON.
+        Raises ProngError if it does not answer, or with something else than a list in JSON.
         """
         from urllib.parse import quote
 
@@ -156,18 +156,35 @@ class SearchUrl(msgspec.Struct, frozen=True, kw_only=True):
             found = msgspec.json.decode(data)
         except NOT_JSON:
             raise ProngError(f"{response.origin} did not answer in JSON") from None
-        return SearchAnswer(tuple(hit for row in _rows(found) if (hit := _hit(row)) is not None))
+        rows = _rows(found)
+        hits = tuple(hit for row in rows or () if (hit := _hit(row)) is not None)
+        if rows is None or (rows and not hits):
+            raise ProngError(_strange(response.origin, rows, data))
+        return SearchAnswer(hits)
 
 
-def _rows(found: Any, depth: int = 3) -> list[Any]:
-    """Find the list of results, wherever a service keeps it."""
+def _rows(found: Any, depth: int = 3) -> list[Any] | None:
+    """Find the list of results, wherever a service keeps it; None if there is none."""
     if isinstance(found, list):
         return cast("list[Any]", found)
     if not isinstance(found, dict) or not depth:
-        return []
+        return None
     fields = cast("dict[str, Any]", found)
-    nested = (_rows(fields.get(name), depth - 1) for name in _NESTS)
-    return next((rows for rows in nested if rows), list[Any]())
+    nested = [_rows(fields.get(name), depth - 1) for name in _NESTS]
+    lists = [rows for rows in nested if rows is not None]
+    return next((rows for rows in lists if rows), lists[0] if lists else None)
+
+
+def _strange(origin: str, rows: list[Any] | None, data: bytes) -> str:
+    """Say of JSON in which no results were found what it is, and where the service is set."""
+    why = "no list of results is in it"
+    if rows:
+        why = f"none of the {len(rows)} entries of its list has an address"
+    began = _line(data[: 2 * _LONGEST].decode(errors="replace"))
+    return (
+        f"the JSON that {origin} answered was not understood: {why}. It begins: {began}. "
+        "Some services answer so when they find nothing; else see the setting web.searchUrl"
+    )
 
 
 def _hit(row: Any) -> SearchHit | None:
