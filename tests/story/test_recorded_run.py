@@ -131,7 +131,7 @@ async def record(tmp_path: Path, api: str = "anthropic", **given: Any) -> Path:
         ):
             group.start_soon(begin_last, made, clock)
             turn = await play(made, server.url, **given)
-        assert turn.text == "Done.", turn.detail
+            assert turn.text == "Done.", turn.detail
     return file
 
 
