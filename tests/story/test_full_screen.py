@@ -559,7 +559,8 @@ async def test_reading_back_is_not_disturbed(world: Worlds, full: Opens) -> None
     ):
         await hands.type("Tell me")
         await hands.see("Paragraph 39.", IDLE, without=BUSY)
-        await hands.press("pageup", "pageup")
+        # Once: of two pages up the first alone may be in sight when the screen is read.
+        await hands.press("pageup")
         shown = await hands.see("Paragraph 2", without="Paragraph 39.")
         await w.session.run("And?")
         await anyio.sleep(0.2)

@@ -87,8 +87,12 @@ async def test_a_call_that_fails_is_an_event_of_its_own(world: Worlds) -> None:
 
 
 @pytest.mark.spec("L1")
-async def test_a_call_that_is_interrupted_is_told_and_waits_for_nobody(world: Worlds) -> None:
+async def test_a_call_that_is_interrupted_is_told_and_waits_for_nobody(
+    world: Worlds, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An interrupt is told as a failure of its kind; a hook that takes long does not hold it up."""
+    # What hooks read is written before they are told, however slow the disk is.
+    monkeypatch.setattr("prong.agent.dispatch._PARTING", 60.0)
     files = watching("PostToolUseFailure", "PostToolUse")
     both = json.loads(files["~/.claude/settings.json"])
     slow = {"type": "command", "command": "until [ -e over ]; do sleep 0.02; done"}

@@ -39,6 +39,7 @@ from prong.testing import (
     world,
 )
 from prong.testing.run_file import RecordedRun, read_run
+from shared.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("B8")]
 
@@ -73,7 +74,7 @@ def script(root: Path) -> Script:
         forever=say("Done."),
         routes={
             "change the first": [
-                call("Write", {"file_path": "c.py", "content": "z = 3\n"}),
+                delay(1.0, then=call("Write", {"file_path": "c.py", "content": "z = 3\n"})),
                 call("Bash", {"command": "pwd"}),
                 report("It is 3."),
             ],
@@ -101,18 +102,36 @@ async def play(made: World, url: str, question: str = "Go.", **given: Any) -> Tu
         return await session.run(question)
 
 
+async def begin_last(made: World, clock: Clock) -> None:
+    """Let the first fork begin when its parent has done all it does without that one's report.
+
+    What ends while its parent runs a command is told with the result of that or later, as chance
+    has it: a replay can give replies in their order, and not make a command as slow as it was.
+    """
+
+    def rests() -> bool:
+        asked = made.server.lineages().get("main", ())
+        return clock.sleepers == 1 and [one.outcome for one in asked] == ["whole"] * 5
+
+    await until(rests, within=100)
+    clock.advance(1.0)
+
+
 async def record(tmp_path: Path, api: str = "anthropic", **given: Any) -> Path:
     """Record the run of `script` in a folder of its own."""
     file = tmp_path / "a.run"
     folder = tmp_path / "first"
-    told = script(folder / "project")
-    async with world(
-        told, files=FILES, folder=folder, opens=False, mode="bypassPermissions", api=api
-    ) as made:
+    told, clock = script(folder / "project"), Clock()
+    shape: dict[str, Any] = {"api": api, "clock": clock, "mode": "bypassPermissions"}
+    async with world(told, files=FILES, folder=folder, opens=False, **shape) as made:
         prepare(made)
-        async with record_run(file, upstream=made.server.url) as server:
+        async with (
+            record_run(file, upstream=made.server.url) as server,
+            anyio.create_task_group() as group,
+        ):
+            group.start_soon(begin_last, made, clock)
             turn = await play(made, server.url, **given)
-        assert turn.text == "Done.", turn.detail
+            assert turn.text == "Done.", turn.detail
     return file
 
 
@@ -154,7 +173,7 @@ async def test_a_run_plays_elsewhere_on_another_day(api: str, tmp_path: Path, mo
         api=api,
     ) as made:
         prepare(made, newest="b.py")
-        async with replay_run(file) as server:
+        async with replay_run(file, patience=100) as server:
             turn = await play(made, server.url)
             assert turn.text == "Done.", turn
         # Tools really run, here as there.
@@ -367,7 +386,7 @@ async def test_agents_in_processes_of_their_own_are_recorded(tmp_path: Path):
         files=FILES, folder=tmp_path / "w", opens=False, mode="bypassPermissions"
     ) as made:
         prepare(made)
-        async with replay_run(file) as server:
+        async with replay_run(file, patience=100) as server:
             assert (await play(made, server.url, settings=settings)).text == "Done."
 
     assert {one.agent for one in read_run(file.read_bytes()).exchanges} == {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from prong.agent import repeat
 from prong.agent.repeat import REFUSE_AT, WAITED, Repeats
 from prong.entry import Call, CallId, Text, plain
 from prong.event import ToolFinished
@@ -15,6 +16,13 @@ pytestmark = [pytest.mark.anyio, pytest.mark.spec("L1")]
 READ = ("Read", {"file_path": "notes.txt"})
 
 
+@pytest.fixture
+def no_call_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take no call for one that waited, however slow the machine is."""
+    monkeypatch.setattr(repeat, "WAITED", 600.0)
+
+
+@pytest.mark.usefixtures("no_call_waits")
 async def test_a_loop_is_told_then_refused_then_ended(world: Worlds) -> None:
     """Of a call that never changes four run, two of them with a note; the third refusal ends it."""
     async with world(Script(forever=call(*READ))) as w:
@@ -30,6 +38,7 @@ async def test_a_loop_is_told_then_refused_then_ended(world: Worlds) -> None:
         assert all("not run: Read was called" in end.text for end in ends[4:])
 
 
+@pytest.mark.usefixtures("no_call_waits")
 async def test_the_next_turn_begins_anew(world: Worlds) -> None:
     """What the user says may change everything: nothing is held against the model."""
     script = Script([call(*READ)] * 7 + [call(*READ), say("Read it.")])
@@ -42,6 +51,7 @@ async def test_the_next_turn_begins_anew(world: Worlds) -> None:
         assert not w.told(ToolFinished)[-1].refused
 
 
+@pytest.mark.usefixtures("no_call_waits")
 async def test_equal_calls_of_one_reply(world: Worlds) -> None:
     """Of 21 equal reads in one reply four run; the model may answer, for it was told only now."""
     async with world([calls(*[READ] * 21), say("I see.")]) as w:
@@ -52,6 +62,7 @@ async def test_equal_calls_of_one_reply(world: Worlds) -> None:
         assert [end.refused for end in w.told(ToolFinished)].count(True) == 17
 
 
+@pytest.mark.usefixtures("no_call_waits")
 async def test_two_calls_in_turn(world: Worlds) -> None:
     """A loop of two calls is one too, failing calls included."""
     edit = ("Edit", {"file_path": "notes.txt", "old_string": "none", "new_string": "x"})

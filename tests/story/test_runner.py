@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from prong.event import (
     ToolFinished,
 )
 from prong.question import Answer
+from prong.team.worker_line import Waits
 from prong.testing import Script, World, Worlds, call, forks, report, say
 from shared.typed import agent
 
@@ -156,8 +158,12 @@ async def test_the_mode_of_the_tree_holds_at_once(world: Worlds, backend: str) -
         assert "nobody can be asked" in refused.text
 
 
-async def test_it_is_stopped_and_goes_on(world: Worlds, backend: str) -> None:
+async def test_it_is_stopped_and_goes_on(
+    world: Worlds, monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
     """A child that is stopped leaves nothing running, and a message continues its conversation."""
+    # However long a worker takes, its last words are heard.
+    monkeypatch.setattr("prong.team.pipe.Waits", partial(Waits, stop=60.0))
     wait = call("Bash", {"command": "touch began; while [ ! -e go ]; do sleep 0.02; done"})
     script = Script([say("hello")], routes={"ONE.": [wait, report("one")]}, forever=say("ok"))
     options = {"settings": settings(backend), "mode": "bypassPermissions"}

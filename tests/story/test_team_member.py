@@ -12,6 +12,7 @@ from prong.testing import Worlds, call, fail
 from prong.testing.repository import make_repo
 from shared.cast import CREATE, Cast, spawn, to
 from shared.team import text_of
+from shared.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("M4", "M6", "M7")]
 
@@ -120,6 +121,8 @@ async def test_a_team_whose_folder_is_gone_is_said_to_be(world: Worlds) -> None:
         with anyio.fail_after(50):
             while sum("cannot be read any more" in text for text in w.warnings) < 2:
                 await anyio.sleep(0.05)
+        # A message to who is just being stopped would end with it.
+        await until(lambda: w.told(AgentFinished))
         turn = await w.session.run("Hi")
         assert turn.ok
         told = text_of(w.parts)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
+from prong.command import Accepted, LeadTeam
 from prong.errors import NotPossibleNow
 from prong.event import AgentRested
 from prong.mail import LEADER, PlanResponse, TeamFolder
+from prong.team.team_mail import TeamMail
 from prong.testing import Step, Worlds, call, inside
 from prong.testing.script import Call, Text
 from shared.cast import CREATE, Cast, spawn, to
 from shared.team import text_of
+from shared.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("P5", "S7")]
 
@@ -99,6 +103,33 @@ async def test_only_the_leader_approves_and_only_once(world: Worlds) -> None:
         await w.session.wait_settled()
         assert not (w.root / "made.txt").exists()
         assert sum("which is not open" in text for text in w.warnings) == 2
+
+
+async def test_a_plan_that_comes_before_the_last_was_answered_stays_open(
+    world: Worlds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer closes the plan that it answers, and not the better one that its member has sent
+    while the answer was still on its way.
+    """
+    post = TeamMail.post
+    async with world(cast("fork"), **GIVEN) as w:
+        await w.session.run("Go")
+        assert w.parts.leader is not None
+        led = w.parts.leader.led
+        assert led is not None
+        first = led.kept.plans["alice"]
+
+        async def slow(*given: Any, **more: Any) -> str:
+            sent = await post(*given, **more)
+            if isinstance(given[3], PlanResponse):
+                await until(lambda: led.kept.plans["alice"] != first)
+            return sent
+
+        monkeypatch.setattr(TeamMail, "post", slow)
+        told = await w.session.send(LeadTeam("reject", "alice", "Name the test."))
+        assert told == Accepted("alice is told")
+        assert led.kept.plans["alice"] != first
+        assert await w.session.send(LeadTeam("approve", "alice")) == Accepted("alice is told")
 
 
 @KINDS

@@ -197,7 +197,9 @@ class LedTeam:
             )
         body = PlanResponse(request_id=asked, approve=approve, feedback=feedback)
         await self.mail.post(self.membership, name, body)
-        self._keep(plans={who: what for who, what in self.kept.plans.items() if who != name})
+        # Not the next one, which it may have sent by now.
+        left = {who: what for who, what in self.kept.plans.items() if (who, what) != (name, asked)}
+        self._keep(plans=left)
 
     def forget_plan(self, name: str) -> None:
         """Let a plan go whose member has ended."""
