@@ -39,6 +39,8 @@ from prong.testing.torture import Trial
 
 BOUND = 100.0
 """Seconds after which a process counts as hung."""
+_ENDED = 60.0
+"""Seconds in which what a killed session has started has ended too, however busy the machine is."""
 _SETTINGS = '{"retry": {"first": 0.01}}'
 _FREE = ("--permission-mode", "bypassPermissions", "--allowed-tools", "Bash")
 _GIVEN = (*_FREE, "--settings", _SETTINGS)
@@ -221,14 +223,15 @@ def _age(folder: Path) -> None:
 
 
 async def left_over(folder: Path) -> str:
-    """Wait a little until no process is left that knows of the folder, or is in it; name one."""
+    """Wait until no process is left that knows of the folder, or is in it; name one that stays."""
     found: list[bytes] = []
-    for _ in range(100):
-        table = read_processes()
-        found = [table.lines[pid] for pid in table.knowing(folder)]
-        if not found:
-            return ""
-        await anyio.sleep(0.05)
+    with anyio.move_on_after(_ENDED):
+        while True:
+            table = read_processes()
+            found = [table.lines[pid] for pid in table.knowing(folder)]
+            if not found:
+                return ""
+            await anyio.sleep(0.05)
     return f"a process is left: {found[0]!r}"
 
 
