@@ -191,7 +191,8 @@ async def test_commands_have_folders_of_their_own(
     for one in processes:
         await one.wait()
         one.leave()
-    assert list(Path(GUARDIAN.folder()).iterdir()) == []
+    # Those of others who run in this process may be there.
+    assert not [one for one in said if Path(one.strip()).exists()]
     await host.close()
 
 
