@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from prong.testing import Worlds
 from prong.testing import world as make_world
+from shared.example import draw_no_literals
 
 # The machines are shared and noisy: no law is judged by the clock. Where changes are judged, each is
 # held to the same examples as the one before; everywhere else new ones are tried in every run.
@@ -20,6 +21,8 @@ settings.register_profile(
     derandomize=bool(os.environ.get("CI")),
 )
 settings.load_profile("prong")
+if os.environ.get("CI"):
+    draw_no_literals()
 
 # No test opens panes in the terminal that somebody runs it from.
 for name in ("TMUX", "TMUX_PANE", "ITERM_SESSION_ID", "WEZTERM_PANE"):

@@ -54,7 +54,7 @@ def test_each_kind_of_harm_would_be_seen():
         }
         for line, what in told.items():
             assert attempt(scene, line).wrong == "", line
-            assert what in attempt(scene, line, free=True).wrong, line
+            assert what in attempt(scene, line, free=True, seconds=60).wrong, line
         assert attempt(scene, "true", free=True).wrong == ""
 
 
@@ -79,7 +79,7 @@ def test_a_program_that_was_not_named_would_be_found():
     """What runs beside what was named is told, and so is another word."""
     with program_campaign.recorder() as place:
         work = str(place.work)
-        ran = place.run("cat f | sort -r")
+        ran = place.run("cat f | sort -r", seconds=60)
         assert {one.name for one in ran} == {"cat", "sort"}
         assert program_campaign.compare(parse_command("cat f | sort -r", work, work), ran) == ""
         assert "sort" in program_campaign.compare(parse_command("cat f", work, work), ran)

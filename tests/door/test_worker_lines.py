@@ -130,6 +130,24 @@ async def test_room_is_held_beside_the_one_worker_whatever_was_placed_first(tmp_
         assert [it.lines.instead("box", one) for one in lines] == [lines[1], None, lines[1]]
 
 
+async def test_of_lines_that_are_placed_at_once_one_has_the_worker(tmp_path: Path) -> None:
+    """None is left to one that leaves its own work to a third."""
+    never = tmp_path / "never"
+    waits = Waits(stop=0.1)
+    async with held(tmp_path, *[f"a@{never}"] * 3, workers=3, waits=waits) as it:
+        lines = [it.find().open().line for _ in range(3)]
+        # All of it before anybody hears of the first.
+        for line in lines:
+            line.greeting.node = "a"
+            line.greeting.placed.set()
+        await until(lambda: sum(line.greeting.came.is_set() for line in lines) == 2)
+        (lead,) = [one for one in lines if not one.greeting.came.is_set()]
+        others = [one for one in lines if one is not lead]
+
+        assert it.lines.instead("box", lead) is None
+        assert [it.lines.instead("box", one) for one in others] == [lead, lead]
+
+
 @pytest.mark.spec("R3")
 async def test_agents_of_one_machine_come_back_by_one_line(tmp_path: Path) -> None:
     """Those whose workspaces are on a machine share what is started for the first of them.

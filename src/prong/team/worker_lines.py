@@ -40,6 +40,8 @@ class HeldLine:
         self.line = line
         self.number = number
         self._wanted = wanted
+        self.leads = False
+        """Whether it was told to start the worker; until then it may leave that to another."""
         self.first: HeldLine | None = None
         """That which has the worker, if it is another."""
         self.others: list[HeldLine] = []
@@ -186,9 +188,10 @@ class WorkerLines:
         node = held.line.node
         if not node or held.line.closing:
             return
-        others = (one for one in self._open(name) if one is not held and one.first is None)
-        first = next((one for one in others if one.line.node == node), None)
+        leading = (one for one in self._open(name) if one.leads)
+        first = next((one for one in leading if one.line.node == node), None)
         if first is None:
+            held.leads = True
             held.line.outgoing.put(StartWorker())
         else:
             held.join(first)

@@ -24,7 +24,7 @@ from anyio.from_thread import start_blocking_portal
 
 from prong.host.sandbox import NONE, Profile
 from prong.testing.escape import DEEDS, DISGUISES, Aim, Deed, Places, disguise
-from prong.testing.escape_world import Seen, World
+from prong.testing.escape_world import SECONDS, Seen, World
 from prong.testing.torture import Trial
 from prong.tools.access import Running
 from prong.tools.agent_policy import AgentPolicy
@@ -207,10 +207,16 @@ class Escape:
 
 
 class Attempt(Protocol):
-    """Runs a line as somebody; `free` if nothing is to hold it."""
+    """Runs a line as somebody, for so long; `free` if nothing is to hold it."""
 
     def __call__(
-        self, scene: Scene, line: str, *, around: bool = False, free: bool = False
+        self,
+        scene: Scene,
+        line: str,
+        *,
+        around: bool = False,
+        free: bool = False,
+        seconds: float = SECONDS,
     ) -> Tried:
         """Tell what it did."""
         ...
@@ -226,10 +232,18 @@ def escapes() -> Generator[tuple[Escape, Attempt]]:
         world = World(Path(folder).resolve())
         escape = Escape(world)
 
-        def attempt(scene: Scene, line: str, *, around: bool = False, free: bool = False) -> Tried:
+        def attempt(
+            scene: Scene,
+            line: str,
+            *,
+            around: bool = False,
+            free: bool = False,
+            seconds: float = SECONDS,
+        ) -> Tried:
             unasked, profile, cwd = escape.decide(scene, line, around=around)
             profile, ours = NONE if free else profile, escape.ours(scene)
-            return Tried(scene, line, unasked, portal.call(world.run, line, cwd, profile, ours))
+            seen = portal.call(world.run, line, cwd, profile, ours, seconds)
+            return Tried(scene, line, unasked, seen)
 
         try:
             yield escape, attempt

@@ -34,7 +34,8 @@ from prong.tools.policy import Ground
 TOKEN = "Qz7Kw9"  # noqa: S105 - what must not be seen
 """What secrets hold, over and over; of six letters, so that base64 has one form of it."""
 _FORMS = (TOKEN, TOKEN[::-1], "UXo3S3c5", TOKEN.encode().hex())
-_SECONDS = 8.0
+SECONDS = 8.0
+"""For which a line may run; some wait for ever."""
 _PATIENCE = 60.0
 
 _FILES = {
@@ -189,7 +190,14 @@ class World:
         self.program.write_text(f"#!/bin/bash\n{command}\n")
         self.program.chmod(0o755)
 
-    async def run(self, line: str, cwd: str, profile: Profile, ours: Callable[[str], bool]) -> Seen:
+    async def run(
+        self,
+        line: str,
+        cwd: str,
+        profile: Profile,
+        ours: Callable[[str], bool],
+        seconds: float = SECONDS,
+    ) -> Seen:
         """Run a line in a profile; tell what of the world is otherwise that is not `ours`."""
         assert self.pid
         own = {"HOME": str(self.home), "TMPDIR": str(self.temp), "TERM": "dumb", "PAGER": "cat"}
@@ -198,7 +206,7 @@ class World:
         env = {**own, **guard_git(own, self.host.environment)}
         process = await self.host.start(line, cwd=cwd, env=env, profile=profile)
         chunks: list[bytes] = []
-        with anyio.move_on_after(_SECONDS):
+        with anyio.move_on_after(seconds):
             chunks.extend([chunk async for chunk in process.output()])
             await process.wait()
         await process.kill()
@@ -238,15 +246,27 @@ class World:
         self._bury()
 
 
+def _open_pair() -> tuple[socket.socket, socket.socket]:
+    """Listen by TCP and by UDP at one port, which may be somebody's for one of them."""
+    while True:
+        tcp = socket.create_server(("127.0.0.1", 0))
+        udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            udp.bind(tcp.getsockname())
+        except OSError:
+            tcp.close()
+            udp.close()
+        else:
+            return tcp, udp
+
+
 class _Servers:
     """Listens by TCP, UDP and a Unix socket, and notes who comes."""
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._tcp = socket.create_server(("127.0.0.1", 0))
+        self._tcp, self._udp = _open_pair()
         self.port: int = self._tcp.getsockname()[1]
-        self._udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._udp.bind(("127.0.0.1", self.port))
         self._unix: socket.socket | None = None
         for one in (self._tcp, self._udp):
             one.setblocking(False)

@@ -10,10 +10,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
 import msgspec
+
+from prong.testing.local_port import held_port
 
 CALLS = """\
 {%- for m in messages %}<|im_start|>{{ m['role'] }}
@@ -42,20 +45,24 @@ class LlamaServer:
             **more,
         }
         self._process: subprocess.Popen[bytes] | None = None
+        self._held = ExitStack()
         self.url = ""
         """The base URL, with the version."""
 
     def __enter__(self) -> Self:
         """Start it, and wait until it answers."""
+        # Nobody else is given it between an end and the next start.
+        self._parameters["port"] = self._held.enter_context(held_port())
         self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         """End it."""
         self.kill()
+        self._held.close()
 
     def start(self) -> None:
-        """Start it, again at the same address if it ran before."""
+        """Start it, at the same address each time."""
         argv = [sys.executable, "-m", "prong.testing.llama"]
         process = self._process = subprocess.Popen(
             [*argv, msgspec.json.encode(self._parameters).decode()],
@@ -67,9 +74,7 @@ class LlamaServer:
         assert process.stdout is not None
         for line in process.stdout:
             if line.startswith(b"http"):
-                address = line.decode().strip()
-                self._parameters["port"] = int(address.rpartition(":")[2])
-                self.url = f"{address}/v1"
+                self.url = f"{line.decode().strip()}/v1"
                 return
         raise RuntimeError("llama.cpp's server did not start")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -17,12 +18,15 @@ def free_port() -> int:
 
 
 @contextmanager
-def held_port() -> Generator[int]:
+def held_port(host: str = HERE) -> Generator[int]:
     """Keep a port that the system gives to nobody else, also while nobody listens there.
 
-    Whoever names it can listen there, if it sets SO_REUSEADDR as servers do; that is so on Linux.
+    Whoever names it can listen there, if it sets SO_REUSEADDR as servers do, or SO_REUSEPORT as
+    the user who holds it; that is so on Linux. An empty host holds it at all addresses.
     """
     with socket.socket() as held:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.bind((HERE, 0))
+        if sys.platform != "win32":
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        held.bind((host, 0))
         yield int(held.getsockname()[1])

@@ -32,7 +32,7 @@ from prong.tools.kit import Kit
 
 _BRIEF = "Say that you are there."
 _WHILE = (sys.executable, "-c", "import time; time.sleep(600)")
-_PATIENCE = 10.0
+_PATIENCE = 60.0
 """Seconds in which a pane must be gone that was closed."""
 
 

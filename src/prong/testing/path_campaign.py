@@ -153,7 +153,7 @@ class Project:
             cwd=self.root,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=10,
+            timeout=60,
             check=False,
         )
         return done.stdout.decode(errors="replace")

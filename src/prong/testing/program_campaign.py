@@ -100,10 +100,10 @@ class Recorder:
         )
         path.chmod(0o755)
 
-    def run(self, line: str) -> list[Run]:
-        """Run a line; give the programs that it ran."""
+    def run(self, line: str, *, seconds: float = _SECONDS) -> list[Run]:
+        """Run a line for so long; give the programs that it ran."""
         self._log.write_bytes(b"")
-        self._portal.call(self._run, line)
+        self._portal.call(self._run, line, seconds)
         found: list[Run] = []
         for part in self._log.read_text(errors="replace").split(f"{_END}\x1f"):
             name, *words = part.split("\x1f")[:-1] or [""]
@@ -113,11 +113,11 @@ class Recorder:
         assert not found or found[0] == Run("bash", ("-c", line)), found[0]
         return found[1:]
 
-    async def _run(self, line: str) -> None:
+    async def _run(self, line: str, seconds: float) -> None:
         # The nesting of functions is bounded, or a line could be a bomb by chance.
         env = {"PATH": str(self._programs), "HOME": str(self.work), "FUNCNEST": "20"}
         process = await self.host.start(line, env=env, profile=self._profile)
-        with anyio.move_on_after(_SECONDS):
+        with anyio.move_on_after(seconds):
             async for _ in process.output():
                 pass
             await process.wait()

@@ -20,6 +20,8 @@ from prong.testing.process_table import kill_processes, read_processes
 HAS_RAY = find_spec("ray") is not None
 HAS_CLIENT = HAS_RAY and find_spec("grpc") is not None
 _TRIES = 3
+_JOINED = 120.0
+"""Seconds in which a machine has joined, however busy this one is."""
 _STORE = 80 * 1024 * 1024
 _QUICK = {
     "health_check_initial_delay_ms": 500,
@@ -45,7 +47,7 @@ class RayNodes(msgspec.Struct):
         made = self.cluster.add_node(
             num_cpus=cpus, object_store_memory=_STORE, labels={"zone": zone}
         )
-        self.cluster.wait_for_nodes()
+        self.cluster.wait_for_nodes(_JOINED)
         return made
 
     def kill(self, node: Any) -> None:
@@ -79,7 +81,9 @@ def _start(stack: ExitStack) -> RayNodes:
         made = tempfile.TemporaryDirectory(prefix="r", dir="/tmp", ignore_cleanup_errors=True)
         folder = Path(stack.enter_context(made))
         try:
-            return stack.enter_context(_cluster_in(folder))
+            # At all addresses: Ray's server for its clients listens at more than one.
+            port = stack.enter_context(held_port("")) if HAS_CLIENT else None
+            return stack.enter_context(_cluster_in(folder, port))
         except Exception:
             kill_processes(read_processes().holding(bytes(folder)))
             if not left:
@@ -88,32 +92,28 @@ def _start(stack: ExitStack) -> RayNodes:
 
 
 @contextmanager
-def _cluster_in(folder: Path) -> Generator[RayNodes]:
+def _cluster_in(folder: Path, port: int | None) -> Generator[RayNodes]:
     given = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": str(folder)}
     given["RAY_gcs_server_port_wait_time_s"] = "120"
     before = {name: os.environ.get(name) for name in given}
     os.environ.update(given)
     made: Any = None
-    held = ExitStack()
     try:
         kind = import_module("ray.cluster_utils").Cluster
         usual: dict[str, Any] = {"num_cpus": 2, "object_store_memory": _STORE}
         usual |= {"include_dashboard": False, "_system_config": _QUICK}
-        # It listens there seconds later, and many ports are taken in that time.
-        port = held.enter_context(held_port()) if HAS_CLIENT else None
         head = {**usual, "labels": {"zone": "a"}, "ray_client_server_port": port}
         with warnings.catch_warnings():
             # Ray forgets to close the logs of the server for its clients.
             warnings.simplefilter("ignore", ResourceWarning)
             made = kind(initialize_head=True, head_node_args=head)
         second = made.add_node(num_cpus=2, object_store_memory=_STORE, labels={"zone": "b"})
-        made.wait_for_nodes()
+        made.wait_for_nodes(_JOINED)
         client = f"ray://{made.address.partition(':')[0]}:{port}" if port else ""
         yield RayNodes(made, made.address, second, folder, client)
     finally:
         if made is not None:
             made.shutdown()
-        held.close()
         for name, value in before.items():
             if value is None:
                 os.environ.pop(name, None)

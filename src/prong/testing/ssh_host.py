@@ -100,6 +100,8 @@ def _start(folder: Path) -> tuple[subprocess.Popen[bytes], int]:
             f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder / 'host'}\nPidFile none\n"
             f"AuthorizedKeysFile {folder / 'allowed'}\nStrictModes no\nUsePAM no\n"
             "PasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin yes\n"
+            # By default some of those who come at once are turned away, by chance.
+            "MaxStartups 100\n"
         )
         with log.open("wb") as said:
             words = [str(SSHD), "-D", "-e", "-f", str(folder / "sshd_config")]
