@@ -49,6 +49,8 @@ class Model:
 
 async def _killed(w: World, program: Any, model: Model, words: list[str], after: float) -> bool:
     """Run and kill; say whether it was killed before its end."""
+    # What it asks before it is known here is not for the one before it to be killed for.
+    model.victim = None
     process: Process = await program.start(w, "-p", "Go on", *words)
     model.victim, model.seen = process, 0
     async with process:

@@ -238,15 +238,27 @@ class World:
         self._bury()
 
 
+def _open_pair() -> tuple[socket.socket, socket.socket]:
+    """Listen by TCP and UDP at one port, which may be taken for one of them alone."""
+    while True:
+        tcp = socket.create_server(("127.0.0.1", 0))
+        udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            udp.bind(tcp.getsockname())
+        except OSError:
+            tcp.close()
+            udp.close()
+        else:
+            return tcp, udp
+
+
 class _Servers:
     """Listens by TCP, UDP and a Unix socket, and notes who comes."""
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._tcp = socket.create_server(("127.0.0.1", 0))
+        self._tcp, self._udp = _open_pair()
         self.port: int = self._tcp.getsockname()[1]
-        self._udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._udp.bind(("127.0.0.1", self.port))
         self._unix: socket.socket | None = None
         for one in (self._tcp, self._udp):
             one.setblocking(False)
