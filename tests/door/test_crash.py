@@ -226,7 +226,7 @@ async def test_a_fork_is_told_of_its_command_after_a_kill(world: Worlds, program
                 await anyio.sleep(0.02)
             process.kill()
             await process.wait()
-        with anyio.fail_after(50):
+        with anyio.fail_after(120):
             done = await program.run(w, "-p", "--resume", "it", *free)
         assert done.returncode == 0, done.stderr
         told = w.server.lineages()
