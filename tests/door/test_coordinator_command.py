@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import anyio
 import msgspec
 import pytest
 
 from prong.provider.api import LINEAGE
 from prong.testing import Request, Step, World, Worlds, call, calls, delay, say
+from shared.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.door, pytest.mark.spec("C1", "C3")]
 
@@ -102,9 +102,8 @@ async def test_killed_and_resumed(world: Worlds, program: Any) -> None:
         words = ("-p", "Go", "--permission-mode", "bypassPermissions", "--coordinator")
         process = await program.start(w, *words)
         await process.stdin.aclose()
-        with anyio.fail_after(50):
-            while "main/w1" not in asked:
-                await anyio.sleep(0.02)
+        # Once the coordinator goes on, both are hired, and that is stored.
+        await until(lambda: "main/w1" in asked and asked.count("main") == 2)
         process.kill()
         await process.aclose()
         async with w.open(continue_last=True) as session:

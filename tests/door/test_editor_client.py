@@ -146,7 +146,7 @@ async def test_the_official_typescript_client(world: Worlds, program: Program) -
         pytest.skip("node, or the official package for it, is not installed; see Makefile")
     script = Path(__file__).with_name("editor_client.mjs")
     async with world(play(), opens=False, serving=SEVERAL) as w:
-        with anyio.fail_after(50):
+        with anyio.fail_after(150):
             done = await anyio.run_process(
                 [
                     node,

@@ -126,7 +126,8 @@ def test_no_worker_outlives_its_session(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     (tmp_path / "project").mkdir()
     names = ["Part 1.", "Part 2."]
-    step = call("Bash", {"command": "sleep 0.1; echo x"})
+    # None of them is done before they were seen, however late that is looked for.
+    step = call("Bash", {"command": "until [ -e seen ]; do sleep 0.02; done; sleep 0.1; echo x"})
     script = Script(
         [forks(*names), say("waiting")], {name: [step] * 3 for name in names}, forever=report()
     )
@@ -135,10 +136,10 @@ def test_no_worker_outlives_its_session(tmp_path: Path, seed: int) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "begun\n"
         deadline = time.monotonic() + 50
-        # Whoever was seen once was there: they may be done before this is looked at again.
-        while not (seen := workers(tmp_path)) and time.monotonic() < deadline:
+        while not workers(tmp_path):
+            assert time.monotonic() < deadline
             time.sleep(0.01)
-        assert seen
+        (tmp_path / "project/seen").touch()
         time.sleep(chance.uniform(0.0, 1.5))
         process.kill()
         process.communicate()

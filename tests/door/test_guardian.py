@@ -39,6 +39,11 @@ async def gone(pid: int) -> bool:
     return False
 
 
+def was_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Wait until a process was ended by a signal: by force, if it was kept from hearing the first."""
+    return process.wait(60) in {-signal.SIGTERM, -signal.SIGKILL}
+
+
 async def pid_in(path: Path) -> int:
     """Wait for a process to write its id."""
     with anyio.fail_after(40):
@@ -220,7 +225,7 @@ async def test_a_number_that_is_in_use_again(
     guardian.tell("=", stranger.pid)
     guardian.tell("+", group.pid)
     await _abandon(guardian)
-    assert group.wait(30) == -signal.SIGTERM
+    assert was_ended(group)
     assert stranger.poll() is None
 
 
@@ -231,7 +236,7 @@ async def test_killed_before_its_number_is_known(stranger: subprocess.Popen[byte
     words = ["bash", "-c", "sleep 1000 & sleep 1000; true"]
     with subprocess.Popen(words, env=env, start_new_session=True) as command:
         await _abandon(guardian)
-        assert command.wait(30) == -signal.SIGTERM
+        assert was_ended(command)
     assert stranger.poll() is None
 
 
@@ -247,7 +252,7 @@ async def test_what_could_not_be_started_is_not_looked_for(
     with subprocess.Popen(["sleep", "1000"], env=env, start_new_session=True) as chance:
         guardian.give_up()
         await _abandon(guardian)
-        assert group.wait(30) == -signal.SIGTERM
+        assert was_ended(group)
         assert chance.poll() is None
         chance.kill()
     host = LocalHost(tmp_path / "nowhere")
@@ -267,7 +272,7 @@ async def test_a_group_that_is_no_more_is_not_ended(
         guardian.tell("+", pid)
     guardian.tell("-", stranger.pid)
     await _abandon(guardian)
-    assert group.wait(30) == -signal.SIGTERM
+    assert was_ended(group)
     assert stranger.poll() is None
 
 
@@ -289,7 +294,7 @@ async def test_another_takes_its_place(group: subprocess.Popen[bytes], how: int)
     assert await gone(first)
     assert group.poll() is None
     await _abandon(guardian)
-    assert group.wait(30) == -signal.SIGTERM
+    assert was_ended(group)
 
 
 async def test_without_a_guardian(monkeypatch: pytest.MonkeyPatch) -> None:
