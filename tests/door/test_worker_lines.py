@@ -218,6 +218,31 @@ async def test_room_that_is_not_needed_is_given_back(tmp_path: Path) -> None:
         await until(lead.ended.is_set)
 
 
+async def test_an_agent_that_comes_when_the_time_is_up_keeps_the_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker is not sent away in the moment in which it is given something to do."""
+    async with held(tmp_path, "a", workers=1, idle=0.01) as it:
+        line = it.find()
+        wait, opened = line.wait_change, list[Channel]()
+
+        async def come_late() -> None:
+            try:
+                await wait()
+            except anyio.get_cancelled_exc_class():
+                # Whoever waits for an agent is told that none came.
+                if not opened:
+                    opened.append(it.find().open())
+                raise
+
+        monkeypatch.setattr(line, "wait_change", come_late)
+        await until(lambda: bool(opened))
+        await line.wait_ready()
+
+        assert opened[0].line is line
+        assert not line.closing
+
+
 async def test_with_a_worker_goes_what_is_held_beside_it(tmp_path: Path) -> None:
     """If it ends, no room is held on its machine, and the next agent finds a worker anew."""
     async with held(tmp_path, "a", "a", "b", workers=2) as it:

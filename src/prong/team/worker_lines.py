@@ -70,7 +70,7 @@ class HeldLine:
         if self.first is not None:
             self.first.others.remove(self)
 
-    def _is_needed(self) -> bool:
+    def is_needed(self) -> bool:
         """Whether there is work for what it holds; the first has it first."""
         if self.first is None:
             return len(self.line) > 0
@@ -78,7 +78,7 @@ class HeldLine:
 
     async def wait_needed(self, *, needed: bool) -> None:
         """Wait until there is work for it, or until there is none."""
-        while self._is_needed() != needed:
+        while self.is_needed() != needed:
             await (self if self.first is None else self.first).line.wait_change()
 
 
@@ -201,6 +201,7 @@ class WorkerLines:
             await held.wait_needed(needed=False)
             with anyio.move_on_after(self._idle):
                 await held.wait_needed(needed=True)
-                continue
-            held.line.hang_up()
-            return
+            # An agent may have come in the very moment in which the time was up.
+            if not held.is_needed():
+                held.line.hang_up()
+                return
