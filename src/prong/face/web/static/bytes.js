@@ -168,8 +168,8 @@ export function mountBytes(section, source) {
     return [
       el("p", {}, `Requests ${left.number} (${left.agent}) and ${right.number} (${right.agent}) share `
         + `their first ${part.entries} stretches, ${count(part.offset)} bytes (${percent(part.offset / Math.max(1, right.size))} of the second)`
-        + (part.whole ? "; they are the same." : `; they part in what begins at byte ${count(part.offset)}.`)),
-      part.whole ? null : el("button", { type: "button", on: {
+        + ({ same: "; they are the same.", differs: `; they part in what begins at byte ${count(part.offset)}.` }[part.relation] || ".")),
+      part.relation === "same" ? null : el("button", { type: "button", on: {
         click: () => across.set(part.offset - margin, part.offset + margin) } }, "Look at that place"),
     ];
   }
@@ -177,7 +177,9 @@ export function mountBytes(section, source) {
   function explainWords(left, right, told) {
     const found = told.difference;
     const words = [];
-    if (told.relation !== "same") words.push(el("p", {}, `The first differing byte is ${count(told.first_byte)}.`));
+    // Only the bytes themselves tell it, and what is told without them is a bound.
+    const exact = told.first_byte !== undefined;
+    if (exact && told.relation === "differs") words.push(el("p", {}, `The first differing byte is ${count(told.first_byte)}.`));
     if (found) {
       const where = found.byte >= 0 ? `, byte ${count(found.byte)} of it` : "";
       words.push(el("p", {}, `First difference in ${found.section}: ${found.path}${where}`));
@@ -185,7 +187,7 @@ export function mountBytes(section, source) {
         el("dt", {}, `Request ${right.number} there`), el("dd", {}, found.right || "(nothing)")));
     }
     if (told.relation === "differs") {
-      words.push(el("p", {}, `Written instead of read: ${count(told.rewritten_tokens)} tokens, ${money(told.cost)} more.`));
+      words.push(el("p", {}, `Written instead of read: ${exact ? "" : "at most about "}${count(told.rewritten_tokens)} tokens, ${money(told.cost)} more.`));
     } else if (told.relation === "extends") {
       words.push(el("p", {}, "The second goes on where the first ends: all of the first can be read."));
     } else if (told.relation === "extended") {

@@ -131,9 +131,18 @@ export function partOf(state, left, right) {
   return {
     offset,
     entries,
-    whole: offset === left.size && offset === right.size,
-    tokens: right.input && right.size ? Math.round((right.input * offset) / right.size) : 0,
+    relation: offset < Math.min(left.size, right.size) ? "differs"
+      : left.size === right.size ? "same" : offset === left.size ? "extends" : "extended",
   };
+}
+
+// What of `prong explain` stretches tell. They are taken whole, also where the first bytes of two are the
+// same, so that what is written instead of read is at most this.
+export function explained(state, left, right) {
+  const { offset, relation } = partOf(state, left, right);
+  const rewritten = relation === "differs" ? right.input - Math.round((right.input * offset) / right.size) : 0;
+  const price = state.prices[right.model];
+  return { relation, rewritten_tokens: rewritten, cost: price ? (rewritten * (price.write - price.read)) / 1e6 : null };
 }
 
 // What a stretch of a request is, in tokens and dollars, by what the provider counted for all of it.

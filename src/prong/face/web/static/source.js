@@ -1,6 +1,6 @@
 // Where a session comes from: this machine's server, or the file that the page itself is.
 
-import { emptySession, merge } from "./model.js";
+import { emptySession, explained, merge } from "./model.js";
 
 export const UNANSWERED = "The page's server does not answer.";
 
@@ -73,8 +73,9 @@ export function liveSource(id, changed) {
 
 // A session that stands in the page's own file.
 export function storedSource(data) {
+  const state = merge(emptySession(), data.change);
   return {
-    state: merge(emptySession(), data.change), connected: true, stored: true, acting: { state: "off" },
-    explain: async () => null, cost: async () => data.cost, sessions: async () => [], close() {},
+    state, connected: true, stored: true, acting: { state: "off" },
+    explain: async (a, b) => explained(state, state.requests[a - 1], state.requests[b - 1]), cost: async () => data.cost, sessions: async () => [], close() {},
   };
 }
