@@ -10,7 +10,7 @@ export function emptySession() {
   return {
     revision: 0, session: {}, agents: new Map(), transcripts: new Map(),
     stretches: [], requests: [], spans: new Map(), marks: [], links: [], counts: [], prices: {},
-    questions: [], rows: [], misses: [], missed: new Map(),
+    questions: [], rows: [], misses: [], missed: new Map(), sent: 0, distinct: 0,
   };
 }
 
@@ -29,6 +29,7 @@ export function merge(state, change) {
     const before = state.stretches[above];
     const offset = before ? before.offset + before.size : 0;
     const depth = before ? before.depth + 1 : 1;
+    state.distinct += size;
     state.stretches.push({ number, above, offset, size, kind, role, digest, depth, ends: 0, uses: 0 });
   }
   const requests = fresh(state.requests, change.requests);
@@ -36,6 +37,7 @@ export function merge(state, change) {
     state.requests.push(request);
     if (request.last < 0) continue;
     state.stretches[request.last].ends += 1;
+    state.sent += request.size;
     state.rows.push(rowOf(state, request));
   }
   if (requests.length) countUses(state);
