@@ -178,13 +178,15 @@ export function treeOf(state) {
 // Rows that a lane has at most. A fan-out of 256 is as many calls at once, and nobody would see its forks.
 const DEEPEST = 6;
 
-// Lanes of the timeline: one of each agent and below it as many as overlap, with their spans.
-export function lanesOf(state) {
+// Lanes of the timeline: one of each agent and below it as many as overlap, with their spans. While somebody
+// works they reach up to now, if that is known: a long command tells nothing until it ends.
+export function lanesOf(state, now = 0) {
   const lanes = [];
   const busy = [];
   const byAgent = new Map();
   const spans = [...state.spans.values()].sort((a, b) => a.opened.at - b.opened.at);
-  const last = spans.reduce((end, span) => Math.max(end, span.closed?.at || 0), state.session.at || 0);
+  const works = spans.some(({ opened, closed }) => !closed && opened.kind !== "agent");
+  const last = spans.reduce((end, span) => Math.max(end, span.closed?.at || 0), Math.max(state.session.at || 0, works ? now : 0));
   for (const { opened, closed } of spans) {
     if (!byAgent.has(opened.agent)) byAgent.set(opened.agent, { bars: [], free: [], over: 0 });
     const own = byAgent.get(opened.agent);

@@ -21,10 +21,17 @@ export function liveSource(id, changed) {
   const ownKey = key();
   const stream = new EventSource(`/api/events?after=0&key=${encodeURIComponent(ownKey)}${query}`);
   const source = { state, connected: true, stored: false, acting: { state: "off" } };
+  let heard = 0;
   stream.onmessage = (event) => {
     const change = JSON.parse(event.data);
     source.connected = true;
     if (change.revision > state.revision) merge(state, change);
+    heard = performance.now();
+    changed();
+  };
+  // Come back after a break, it need not have anything new to tell.
+  stream.onopen = () => {
+    source.connected = true;
     changed();
   };
   stream.addEventListener("acting", (event) => {
@@ -60,6 +67,8 @@ export function liveSource(id, changed) {
     explain: (a, b) => get(`/api/explain?a=${a}&b=${b}${query}`).catch(() => null),
     entry: (digest) => fetch(`/api/entry/${digest}?x=1${query}`, { headers: { "x-prong-key": ownKey } })
       .then((answer) => answer.text()).catch(() => UNANSWERED),
+    // By the server's clock: this browser's may be another machine's. 0 if the session does not go on.
+    now: () => (state.session.live && source.connected ? state.session.now + (performance.now() - heard) / 1000 : 0),
     // Null if nobody answers.
     cost: () => get(`/api/cost?x=1${query}`).catch(() => null),
     sessions: () => get("/api/sessions").then((told) => told.sessions).catch(() => null),
