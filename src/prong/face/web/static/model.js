@@ -139,7 +139,7 @@ export function partOf(state, left, right) {
 }
 
 // What of `prong explain` stretches tell. They are taken whole, also where the first bytes of two are the
-// same, so that what is written instead of read is at most this.
+// same, so that this is a most; and tokens go by bytes, so that it may be a few of a hundred off.
 export function explained(state, left, right) {
   const { offset, relation } = partOf(state, left, right);
   const rewritten = relation === "differs" ? right.input - Math.round((right.input * offset) / right.size) : 0;
