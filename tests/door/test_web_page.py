@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from prong.testing import Worlds, say
+from prong.testing import World, Worlds, say
 from shared.browser import BROWSER, browsed
 from shared.page import HOSTILE, fan_script, served
 
@@ -191,6 +193,13 @@ async def test_a_page_whose_server_has_gone_says_so(world: Worlds, program: Any)
         assert all(one.startswith("Failed to load resource") for one in wrong), wrong
 
 
+async def explained(program: Any, world: World, left: int, right: int) -> Any:
+    """Ask the program where two requests of the session part."""
+    done = await program.run(world, "explain", "--json", f":{left}", f":{right}")
+    assert done.returncode == 0, done.stderr
+    return msgspec.json.decode(done.stdout)
+
+
 @pytest.mark.parametrize("text", ["left out", "included"])
 async def test_an_exported_page_opens_from_disk(world: Worlds, program: Any, text: str) -> None:
     """One file, without a server, shows it all; what was said is in it only if that was asked for."""
@@ -213,6 +222,12 @@ async def test_an_exported_page_opens_from_disk(world: Worlds, program: Any, tex
                     position={"x": 400, "y": 18 * row - 9}
                 )
             await page.get_by_text("they part in what begins at byte").wait_for()
+            cost = page.locator(".verdict").get_by_text("Written instead of read: at most about")
+            found = re.search(r"about (\d+) tokens, \$([\d.]+) more", await cost.inner_text())
+            exact = await explained(program, w, 3, 4)
+            assert found is not None
+            assert int(found[1]) == pytest.approx(exact["rewritten_tokens"], rel=0.1)
+            assert float(found[2]) == pytest.approx(exact["cost"], rel=0.1)
             await page.get_by_role("tab", name="Cost").click()
             await page.get_by_role("row", name="3 forks of main").wait_for()
             await page.get_by_role("tab", name="Transcript").click()

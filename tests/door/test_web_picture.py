@@ -73,6 +73,29 @@ PLACES = """async ([pieces, times]) => {
   const { placeOf } = await import("/static/pause.js");
   return times.map((time) => placeOf(pieces, time));
 }"""
+BYTES = """async ([stretches, lasts]) => {
+  const { mountBytes } = await import("/static/bytes.js");
+  const { emptySession, merge } = await import("/static/model.js");
+  const none = { from: 0, rows: [] };
+  const whole = (last) => (last < 0 ? 0 : stretches[last][1] + whole(stretches[last][0]));
+  const requests = lasts.map((last, place) => ({ number: place + 1, agent: "main", last, size: whole(last),
+    usage: { silent: true }, input: 0, written: 0, cost: 0, marked: [] }));
+  const state = merge(emptySession(), { revision: 1, session: {}, prices: {}, agents: [], items: [], spans: [],
+    misses: none, marks: none, links: none, counts: none, requests: { from: 0, rows: requests },
+    stretches: { from: 0, rows: stretches.map(([above, size]) => [above, size, above < 0 ? "head" : "directive", "", ""]) } });
+  const section = document.querySelector("section");
+  const { refresh } = mountBytes(section, { state, stored: true });
+  refresh();
+  for (let frame = 0; frame < 3; frame += 1) await new Promise(requestAnimationFrame);
+  const box = section.querySelector(".scrolled");
+  const canvas = box.querySelector("canvas");
+  const left = Math.min(170, Math.max(96, box.clientWidth * 0.3));
+  // The pixels between rows, in the middle of the first half and of the second.
+  const { data, width } = canvas.getContext("2d").getImageData(0, 0, canvas.width || 1, canvas.height || 1);
+  const gaps = lasts.slice(1).map((_, place) => [0.25, 0.75].map((share) =>
+    data[4 * (18 * (place + 1) * width + Math.round(left + (box.clientWidth - left) * share)) + 3] > 0));
+  return { gaps, said: section.querySelector(".sum").textContent, shown: box.checkVisibility() };
+}"""
 RULER = """async (given) => {
   const { mountRuler } = await import("/static/ruler.js");
   const told = [];
@@ -276,6 +299,18 @@ async def test_a_ruler_says_round_numbers(empty: Any) -> None:
         "1:00:00.0 h",
         "1:06:42.5 h",
     ]
+
+
+async def test_what_rows_share_is_one_piece_of_the_picture(empty: Any) -> None:
+    """Equal bytes of two rows touch; others have a gap, also if they are of one kind and one size."""
+    # A head, and of two forks each a directive, which both of their requests have.
+    stretches = [[-1, 1_000], [0, 1_000], [0, 1_000]]
+    seen = await empty.evaluate(BYTES, [stretches, [1, 2, 1, 1]])
+    assert seen["gaps"] == [[True, False], [True, False], [True, True]]
+    said = "These requests have 8,000 bytes: 3,000 of them (37%) are new"
+    assert seen["said"].startswith(said)
+    none = await empty.evaluate(BYTES, [[], []])
+    assert (none["said"], none["shown"]) == ("No request of this session is stored yet.", False)
 
 
 async def test_the_cost_of_all_stands_before_that_of_each(empty: Any) -> None:

@@ -10,6 +10,7 @@ queue: a reader that is slow gets less often, and what it missed in between in o
 from __future__ import annotations
 
 import os
+import time
 from bisect import bisect_right
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
@@ -193,6 +194,8 @@ class SessionFeed:
                 "cwd": opened.cwd,
                 "model": view.model,
                 "live": self._live,
+                "broken": view.is_open and not self._live,
+                "now": time.time(),
                 "recorded": view.seq,
                 "holes": view.holes,
                 "damage": self._damage(),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-_SESSION = ["id", "model", "live", "recorded", "holes", "cost", "saved", "at"]
+_SESSION = ["id", "model", "live", "broken", "recorded", "holes", "cost", "saved", "at"]
 _AGENT = [
     "path",
     "kind",

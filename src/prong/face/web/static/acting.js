@@ -33,7 +33,8 @@ export function mountActing(section, source) {
     section.hidden = acting.state === "off";
     if (section.hidden) return;
     if (admitted || acting.state === "asking") refusal = "";
-    const words = standWords(refusal ? { state: "refused", why: refusal } : acting, session, asks);
+    const words = source.connected === false ? ["The page's server does not answer, so that nothing can be done here now."]
+      : standWords(refusal ? { state: "refused", why: refusal } : acting, session, asks);
     // Only what is new is put there: a screen reader says it each time.
     if (words.map(textOf).join("") !== standing.textContent) fill(standing, ...words);
     again.hidden = admitted || acting.state === "asking" || !session.live;

@@ -14,6 +14,7 @@ export function mountBytes(section, source) {
   const rows = source.state.rows;
   let tabled = "";
   const hovered = el("p", { class: "hovered" }, "Point at a stretch to see what it is; press two rows to compare them.");
+  const sum = el("p", { class: "sum" });
   const verdict = el("div", { class: "verdict", role: "status" });
   const peek = el("div");
   const table = el("tbody");
@@ -27,7 +28,7 @@ export function mountBytes(section, source) {
   const ruler = mountRuler("byte", count);
   fill(section,
     el("div", { class: "bar" }, across.controls("byte map"), legend()),
-    ruler.canvas, picture.box, hovered, verdict, peek, unfolded);
+    sum, ruler.canvas, picture.box, hovered, verdict, peek, unfolded);
   across.listen(picture.box, (event) => byteAt(event.offsetX));
   picture.box.addEventListener("mousemove", point);
   picture.box.addEventListener("click", (event) => {
@@ -85,16 +86,16 @@ export function mountBytes(section, source) {
     pen.font = "12px ui-monospace, monospace";
     pen.textBaseline = "middle";
     for (let place = first; place < last; place += 1) {
-      drawRow(pen, colour, rows[place], place * ROW - top, { from, to, scale, width, left });
+      drawRow(pen, colour, rows[place], place * ROW - top, { before: rows[place - 1], from, to, scale, width, left });
     }
     ruler.draw({ width, left, from, to, pieces: [{ start: 0, end, at: 0 }] });
   }
 
-  function drawRow(pen, colour, row, y, { from, to, scale, width, left: names }) {
+  function drawRow(pen, colour, row, y, { before, from, to, scale, width, left: names }) {
     const x = (byte) => names + (byte - from) * scale;
     pen.save();
     pen.beginPath();
-    pen.rect(names, y, width - names, ROW);
+    pen.rect(names, y - 1, width - names, ROW + 1);
     pen.clip();
     let drawn = -Infinity;
     for (const segment of row.segments) {
@@ -105,13 +106,17 @@ export function mountBytes(section, source) {
       if ((segment.uses > 1) && right - drawn < 0.5) continue;
       const left = Math.max(x(start), (segment.uses > 1) ? drawn : -Infinity);
       pen.fillStyle = colour(`${kindOf(segment)}${segment.number % 2 ? "-b" : "-a"}`);
-      const high = (segment.uses > 1) ? ROW - 2 : ROW / 2 - 1;
+      // What the row above has too is one piece with it; between others there is a gap.
+      const joined = before?.segments[segment.depth - 1] === segment;
+      const high = joined ? ROW : (segment.uses > 1) ? ROW - 2 : ROW / 2 - 1;
       pen.fillRect((segment.uses > 1) ? left : Math.min(left, x(to) - 2), y + ROW - 1 - high,
         Math.max((segment.uses > 1) ? 0.5 : 2, right - left), high);
       drawn = right;
     }
     pen.fillStyle = colour("ink");
-    for (const mark of row.marks || []) pen.fillRect(x(mark) - 1, y, 2, 5);
+    for (const mark of row.marks || []) {
+      if (mark >= from && mark <= to) pen.fillRect(Math.min(x(mark) - 1, width - 2), y, 2, 5);
+    }
     if (row.readTo !== null) pen.fillRect(x(0), y + ROW - 3, (row.readTo) * scale, 2);
     if (row.writtenTo !== null && row.writtenTo > row.readTo) {
       pen.setLineDash([3, 3]);
@@ -168,8 +173,8 @@ export function mountBytes(section, source) {
     return [
       el("p", {}, `Requests ${left.number} (${left.agent}) and ${right.number} (${right.agent}) share `
         + `their first ${part.entries} stretches, ${count(part.offset)} bytes (${percent(part.offset / Math.max(1, right.size))} of the second)`
-        + (part.whole ? "; they are the same." : `; they part in what begins at byte ${count(part.offset)}.`)),
-      part.whole ? null : el("button", { type: "button", on: {
+        + ({ same: "; they are the same.", differs: `; they part in what begins at byte ${count(part.offset)}.` }[part.relation] || ".")),
+      part.relation === "same" ? null : el("button", { type: "button", on: {
         click: () => across.set(part.offset - margin, part.offset + margin) } }, "Look at that place"),
     ];
   }
@@ -177,7 +182,9 @@ export function mountBytes(section, source) {
   function explainWords(left, right, told) {
     const found = told.difference;
     const words = [];
-    if (told.relation !== "same") words.push(el("p", {}, `The first differing byte is ${count(told.first_byte)}.`));
+    // Only the bytes themselves tell it, and what is told without them is a bound.
+    const exact = told.first_byte !== undefined;
+    if (exact && told.relation === "differs") words.push(el("p", {}, `The first differing byte is ${count(told.first_byte)}.`));
     if (found) {
       const where = found.byte >= 0 ? `, byte ${count(found.byte)} of it` : "";
       words.push(el("p", {}, `First difference in ${found.section}: ${found.path}${where}`));
@@ -185,7 +192,7 @@ export function mountBytes(section, source) {
         el("dt", {}, `Request ${right.number} there`), el("dd", {}, found.right || "(nothing)")));
     }
     if (told.relation === "differs") {
-      words.push(el("p", {}, `Written instead of read: ${count(told.rewritten_tokens)} tokens, ${money(told.cost)} more.`));
+      words.push(el("p", {}, `Written instead of read: ${exact ? "" : "at most about "}${count(told.rewritten_tokens)} tokens, ${money(told.cost)} more.`));
     } else if (told.relation === "extends") {
       words.push(el("p", {}, "The second goes on where the first ends: all of the first can be read."));
     } else if (told.relation === "extended") {
@@ -213,6 +220,12 @@ export function mountBytes(section, source) {
   }
 
   const refresh = inFrame(() => {
+    const { revision, sent, distinct } = source.state;
+    const empty = Boolean(revision) && !rows.length;
+    for (const each of [ruler.canvas, picture.box, hovered]) each.hidden = empty;
+    sum.textContent = empty ? "No request of this session is stored yet."
+      : rows.length > 1 ? `These requests have ${count(sent)} bytes: ${count(distinct)} of them (${percent(distinct / sent)}) are new, `
+        + "the others stand in the same place of an earlier request." : "";
     across.setEnd(rows.reduce((most, row) => Math.max(most, row.size), 1));
     picture.setHeight(rows.length * ROW);
     picture.paint();
@@ -245,5 +258,5 @@ function legend() {
   const names = { head: "head: instructions and tools", user: "user", reply: "replies", results: "results of tools", notice: "notices", directive: "directives to forks" };
   return el("span", { class: "legend" },
     Object.entries(names).map(([kind, name]) => el("span", { class: `key ${kind}` }, name)),
-    el("span", {}, "full height: shared with another request · half: of this one alone · line below: read from the cache · dashes: written to it · ticks above: cache marks · !: missed the cache"));
+    el("span", {}, "full height: shared · no gap: with the row above · half: of this one alone · line below: read from the cache · dashes: written to it · ticks above: cache marks · !: missed the cache"));
 }

@@ -94,7 +94,9 @@ export function mountColumn(parent, source, open, close) {
       return;
     }
     put(title, session.title || session.id || "Prong");
-    const stands = [session.id, session.model, session.live ? "live" : source.stored ? "a stored copy" : "ended",
+    // Who is not told by the server any more does not know whether it is live.
+    const goes = session.live ? (source.connected ? "live" : "") : source.stored ? "a stored copy" : session.broken ? "" : "ended";
+    const stands = [session.id, session.model, goes, session.broken ? "broken off: its process has ended without a word" : "",
       session.damage ? `damaged at ${session.damage}; what follows is left out` : "",
       session.live && questions.length ? waiting(questions) : "",
       source.connected ? "" : source.shut ? "the server does not let this tab in: open the address that 'prong web' has printed"

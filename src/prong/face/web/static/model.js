@@ -10,7 +10,7 @@ export function emptySession() {
   return {
     revision: 0, session: {}, agents: new Map(), transcripts: new Map(),
     stretches: [], requests: [], spans: new Map(), marks: [], links: [], counts: [], prices: {},
-    questions: [], rows: [], misses: [], missed: new Map(),
+    questions: [], rows: [], misses: [], missed: new Map(), sent: 0, distinct: 0,
   };
 }
 
@@ -29,6 +29,7 @@ export function merge(state, change) {
     const before = state.stretches[above];
     const offset = before ? before.offset + before.size : 0;
     const depth = before ? before.depth + 1 : 1;
+    state.distinct += size;
     state.stretches.push({ number, above, offset, size, kind, role, digest, depth, ends: 0, uses: 0 });
   }
   const requests = fresh(state.requests, change.requests);
@@ -36,6 +37,7 @@ export function merge(state, change) {
     state.requests.push(request);
     if (request.last < 0) continue;
     state.stretches[request.last].ends += 1;
+    state.sent += request.size;
     state.rows.push(rowOf(state, request));
   }
   if (requests.length) countUses(state);
@@ -131,9 +133,18 @@ export function partOf(state, left, right) {
   return {
     offset,
     entries,
-    whole: offset === left.size && offset === right.size,
-    tokens: right.input && right.size ? Math.round((right.input * offset) / right.size) : 0,
+    relation: offset < Math.min(left.size, right.size) ? "differs"
+      : left.size === right.size ? "same" : offset === left.size ? "extends" : "extended",
   };
+}
+
+// What of `prong explain` stretches tell. They are taken whole, also where the first bytes of two are the
+// same, so that this is a most; and tokens go by bytes, so that it may be a few of a hundred off.
+export function explained(state, left, right) {
+  const { offset, relation } = partOf(state, left, right);
+  const rewritten = relation === "differs" ? right.input - Math.round((right.input * offset) / right.size) : 0;
+  const price = state.prices[right.model];
+  return { relation, rewritten_tokens: rewritten, cost: price ? (rewritten * (price.write - price.read)) / 1e6 : null };
 }
 
 // What a stretch of a request is, in tokens and dollars, by what the provider counted for all of it.
@@ -167,13 +178,15 @@ export function treeOf(state) {
 // Rows that a lane has at most. A fan-out of 256 is as many calls at once, and nobody would see its forks.
 const DEEPEST = 6;
 
-// Lanes of the timeline: one of each agent and below it as many as overlap, with their spans.
-export function lanesOf(state) {
+// Lanes of the timeline: one of each agent and below it as many as overlap, with their spans. While somebody
+// works they reach up to now, if that is known: a long command tells nothing until it ends.
+export function lanesOf(state, now = 0) {
   const lanes = [];
   const busy = [];
   const byAgent = new Map();
   const spans = [...state.spans.values()].sort((a, b) => a.opened.at - b.opened.at);
-  const last = spans.reduce((end, span) => Math.max(end, span.closed?.at || 0), state.session.at || 0);
+  const works = spans.some(({ opened, closed }) => !closed && opened.kind !== "agent");
+  const last = spans.reduce((end, span) => Math.max(end, span.closed?.at || 0), Math.max(state.session.at || 0, works ? now : 0));
   for (const { opened, closed } of spans) {
     if (!byAgent.has(opened.agent)) byAgent.set(opened.agent, { bars: [], free: [], over: 0 });
     const own = byAgent.get(opened.agent);

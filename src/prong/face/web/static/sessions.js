@@ -21,7 +21,7 @@ export function mountSessions(section, source, open) {
     fill(list, ...chosen.slice(0, 200).map((each) => el("li", {},
       el("button", { type: "button", class: "open", on: { click: () => open(each.id, { beside: false }) } }, each.title || each.id),
       el("button", { type: "button", "aria-label": `Open ${each.title || each.id} beside`, on: { click: () => open(each.id, { beside: true }) } }, "beside"),
-      el("small", {}, `${each.id} · ${new Date(each.modified * 1000).toLocaleString()} · ${each.model} · ${count(each.entries)} entries · ${money(each.cost)}${each.damage ? ` · damaged: ${each.damage}` : ""}`))));
+      el("small", {}, `${each.id} · ${new Date(each.modified * 1000).toLocaleString()} · ${each.model} · ${count(each.entries)} ${each.entries === 1 ? "entry" : "entries"} · ${money(each.cost)}${each.damage ? ` · damaged: ${each.damage}` : ""}`))));
   }
 
   return { async refresh() {

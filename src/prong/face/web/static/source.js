@@ -1,6 +1,6 @@
 // Where a session comes from: this machine's server, or the file that the page itself is.
 
-import { emptySession, merge } from "./model.js";
+import { emptySession, explained, merge } from "./model.js";
 
 export const UNANSWERED = "The page's server does not answer.";
 
@@ -21,10 +21,17 @@ export function liveSource(id, changed) {
   const ownKey = key();
   const stream = new EventSource(`/api/events?after=0&key=${encodeURIComponent(ownKey)}${query}`);
   const source = { state, connected: true, stored: false, acting: { state: "off" } };
+  let heard = 0;
   stream.onmessage = (event) => {
     const change = JSON.parse(event.data);
     source.connected = true;
     if (change.revision > state.revision) merge(state, change);
+    heard = performance.now();
+    changed();
+  };
+  // Come back after a break, it need not have anything new to tell.
+  stream.onopen = () => {
+    source.connected = true;
     changed();
   };
   stream.addEventListener("acting", (event) => {
@@ -60,6 +67,8 @@ export function liveSource(id, changed) {
     explain: (a, b) => get(`/api/explain?a=${a}&b=${b}${query}`).catch(() => null),
     entry: (digest) => fetch(`/api/entry/${digest}?x=1${query}`, { headers: { "x-prong-key": ownKey } })
       .then((answer) => answer.text()).catch(() => UNANSWERED),
+    // By the server's clock: this browser's may be another machine's. 0 if the session does not go on.
+    now: () => (state.session.live && source.connected ? state.session.now + (performance.now() - heard) / 1000 : 0),
     // Null if nobody answers.
     cost: () => get(`/api/cost?x=1${query}`).catch(() => null),
     sessions: () => get("/api/sessions").then((told) => told.sessions).catch(() => null),
@@ -73,8 +82,9 @@ export function liveSource(id, changed) {
 
 // A session that stands in the page's own file.
 export function storedSource(data) {
+  const state = merge(emptySession(), data.change);
   return {
-    state: merge(emptySession(), data.change), connected: true, stored: true, acting: { state: "off" },
-    explain: async () => null, cost: async () => data.cost, sessions: async () => [], close() {},
+    state, connected: true, stored: true, acting: { state: "off" },
+    explain: async (a, b) => explained(state, state.requests[a - 1], state.requests[b - 1]), cost: async () => data.cost, sessions: async () => [], close() {},
   };
 }

@@ -6,6 +6,7 @@ import { clock, count, lanesOf, money, seconds, visible } from "./model.js";
 import { placeOf } from "./pause.js";
 import { mountRuler } from "./ruler.js";
 
+const LOOK = 1000;
 const BAR = 14;
 const GAP = 8;
 const TABLE = 300;
@@ -16,6 +17,7 @@ const KEYS = { waiting: "request: waits", streaming: "request: streams", tool: "
 export function mountTimeline(section, source) {
   let found = { lanes: [], start: 0, end: 0, pieces: [] };
   let places = [];
+  let waits = false;
   const hovered = el("p", { class: "hovered" }, HINT);
   const picture = scrolledCanvas("Timeline: a lane per agent", draw);
   const across = lineWindow(picture.paint);
@@ -40,6 +42,11 @@ export function mountTimeline(section, source) {
     const { from, to } = across.view;
     const left = labelWidth(picture.box.clientWidth);
     return from + ((x - left) / Math.max(1, picture.box.clientWidth - left)) * (to - from);
+  }
+
+  function took(bar) {
+    const time = seconds(bar.end - bar.start);
+    return !bar.open ? time : source.state.session.live ? `goes on, ${time} so far` : "no end is known";
   }
 
   function words(bar) {
@@ -155,8 +162,20 @@ export function mountTimeline(section, source) {
     pen.globalAlpha = 1;
   }
 
+  // What goes on grows, also while nothing is told of it.
+  function lookAgain() {
+    if (waits) return;
+    waits = true;
+    setTimeout(() => {
+      waits = false;
+      if (section.isConnected && !section.hidden) refresh();
+    }, LOOK);
+  }
+
   const refresh = inFrame(() => {
-    found = lanesOf(source.state);
+    const now = source.now?.() || 0;
+    found = lanesOf(source.state, now);
+    if (now && found.end >= now) lookAgain();
     across.setEnd(Math.max(0.001, placeOf(found.pieces, found.end)));
     picture.setHeight(found.lanes.reduce((sum, lane) => sum + lane.depth * (BAR + 2) + GAP + 6, 2 * GAP));
     picture.paint();
@@ -171,8 +190,6 @@ export function mountTimeline(section, source) {
   });
   return { refresh };
 }
-
-const took = (bar) => (bar.open ? "still goes on" : seconds(bar.end - bar.start));
 
 // What the colours and the frame of a bar say.
 function course(bar) {

@@ -30,7 +30,8 @@ export function mountTranscript(section, source) {
     const items = source.state.transcripts.get(agent) || [];
     const first = Math.max(0, items.length - LATEST);
     earlier.textContent = first ? `${count(first)} earlier items are not shown; 'prong show' has them all.`
-      : source.state.session.recorded === 0 ? "No events of this session were recorded; 'prong show' has what was said." : "";
+      : source.state.session.recorded === 0 ? "No events of this session were recorded; 'prong show' has what was said."
+      : items.length || !source.state.revision ? "" : "Nothing was said yet.";
     items.forEach((item, place) => {
       if (place < first || !item || drawn[place]?.item === item) return;
       const made = el("li", {}, drawItem(item));

@@ -3,6 +3,7 @@
 import { el, fill, inFrame } from "./dom.js";
 import { brief, many, money, percent, treeOf } from "./model.js";
 
+const ENDED = ["completed", "failed", "killed"];
 const SIGNS = { waiting: "○", idle: "●", working: "◐", asking: "?", completed: "✓", failed: "✗", killed: "✗" };
 
 export function mountTree(section, source, open) {
@@ -11,12 +12,14 @@ export function mountTree(section, source, open) {
   fill(section, list);
 
   function branch({ agent, children }) {
-    const facts = [agent.state, agent.doing, many(agent.requests, "request"), `cache ${percent(agent.cached)}`,
+    // Nobody has told how it ended, and it does nothing any more.
+    const broken = source.state.session.broken && !ENDED.includes(agent.state);
+    const facts = [broken ? `broken off, was ${agent.state}` : agent.state, agent.doing, many(agent.requests, "request"), `cache ${percent(agent.cached)}`,
       agent.last_cached === null ? "" : `last ${percent(agent.last_cached)}`, money(agent.cost),
       agent.target ? `on ${agent.target}` : "", agent.missed ? `missed: ${agent.missed}` : ""];
     return el("li", {},
-      el("button", { type: "button", class: agent.state, on: { click: () => open(agent.path) } },
-        el("span", { class: "sign", "aria-hidden": "true" }, SIGNS[agent.state] || "·"),
+      el("button", { type: "button", class: broken ? "killed" : agent.state, on: { click: () => open(agent.path) } },
+        el("span", { class: "sign", "aria-hidden": "true" }, SIGNS[broken ? "killed" : agent.state] || "·"),
         el("span", { class: "path" }, agent.path), " ",
         el("span", { class: "title" }, brief(agent.title) || agent.type || (agent.kind === agent.path ? "" : agent.kind)), " ",
         el("span", { class: "facts" }, facts.filter(Boolean).join(" · "))),
@@ -26,8 +29,9 @@ export function mountTree(section, source, open) {
   return { refresh: inFrame(() => {
     // An agent that has changed is another value; as long as none is, all of it stays as it is.
     const agents = [...source.state.agents.values()];
-    if (list.firstChild && agents.length === known.length && agents.every((agent, place) => agent === known[place])) return;
-    known = agents;
+    const now = [source.state.session.broken, ...agents];
+    if (list.firstChild && now.length === known.length && now.every((each, place) => each === known[place])) return;
+    known = now;
     const held = list.contains(document.activeElement) && document.activeElement.querySelector(".path")?.textContent;
     fill(list, ...treeOf(source.state).map(branch));
     if (!source.state.agents.size) fill(list, el("li", {}, "No events of this session were recorded; its bytes and its cost are known from the journal."));
