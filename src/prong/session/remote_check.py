@@ -20,6 +20,7 @@ from prong.config.value import RemoteValues
 from prong.errors import BadInput, ConfigError, NotPossibleNow, ProngError, UsageError
 from prong.event import Event, LineChanged
 from prong.host import LocalHost, make_private
+from prong.host.away_work import AwayWork
 from prong.host.bundle import mark_away
 from prong.host.git import Git, locate
 from prong.host.launcher import make_launcher
@@ -138,7 +139,8 @@ async def _trial(
         meter=WireMeter(),
         emit=emit,
     )
-    await mark_away(git, worktree)
+    work = AwayWork(target=machine.name, folder=machine.folder, task="check", session="")
+    await mark_away(git, worktree, work)
     _, ready = await machine.prepare(job, trial=True)
     took = time.monotonic() - begun
     text = f"a worker answers, and a repository arrived in {ready.placed.parent} ({took:.1f} s)"
