@@ -58,7 +58,7 @@ async def test_what_is_here_is_merged_and_what_is_not_is_named(
     assert "prong/a: away\n  the work of fork-1 is still on box, in ~/copies/" in text
     assert (
         "/.prong/worktrees/a: wait until it has ended; if it has, a message brings it: "
-        "'/tell fork-1 TEXT' in 'prong --resume 20260101-x'. If that is gone for good, "
+        "'/tell fork-1 TEXT' in 'prong --resume 20260101-x'. If that machine is gone for good, "
         "'git update-ref -d refs/prong/away/a' forgets it" in text
     )
     assert "merged so far: prong/b" in text
@@ -71,7 +71,7 @@ async def test_what_is_here_is_merged_and_what_is_not_is_named(
     assert await to_thread.run_sync(main, ["merge", "a", "--json"]) == 1
     (step,) = json.loads(capsys.readouterr().out)["steps"]
     assert (step["branch"], step["status"]) == ("prong/a", "away")
-    with pytest.raises(UnknownName, match="there are: b"):
+    with pytest.raises(UnknownName, match="there are: b, a"):
         await merge(host, ["c"])
     assert [one.slug for one in (await merge(host, ["b"])).steps] == ["b"]
 

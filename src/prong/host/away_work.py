@@ -82,5 +82,5 @@ def remedy_away(slug: str, work: AwayWork | None) -> str:
     return (
         f"the work of {work.task} is still on {work.target}, in {work.place}: wait until it has "
         f"ended; if it has, a message brings it: '/tell {work.task} TEXT' in 'prong --resume "
-        f"{work.session}'. If that is gone for good, {forget}"
+        f"{work.session}'. If that machine is gone for good, {forget}"
     )

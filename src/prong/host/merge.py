@@ -13,7 +13,7 @@ in that one move leaves is put right by the next merge, or by taking back.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 import anyio
@@ -21,7 +21,7 @@ import msgspec
 
 from prong.errors import GitFailed, NotPossibleNow, UnknownName
 from prong.host import rehash, threeway
-from prong.host.away_work import find_away, remedy_away
+from prong.host.away_work import AwayWork, find_away, remedy_away
 from prong.host.checkout import read_state
 from prong.host.git import Git, Repository, legible, locate, names, working_index
 from prong.host.host import Host
@@ -152,8 +152,9 @@ async def merge(
     repository = await _ready(host)
     git = Git(host, repository.top)
     recovered = await recover(git, repository, dry_run=dry_run)
-    away = await _away(git, slugs)
-    wanted = await _wanted(git, slugs, [step.slug for step in away])
+    noted = await find_away(git)
+    away = _away(noted, slugs)
+    wanted = await _wanted(git, slugs, noted)
     async with working_index(git, repository) as index:
         state = await read_state(git, repository, index)
         course = _MergeRun(git, repository, repository.head, state, state, [])
@@ -183,9 +184,8 @@ async def _ready(host: Host) -> Repository:
     return repository
 
 
-async def _away(git: Git, slugs: Sequence[str]) -> list[MergeStep]:
+def _away(found: Mapping[str, AwayWork | None], slugs: Sequence[str]) -> list[MergeStep]:
     """Say of which of these children, or of all, there is work on other machines."""
-    found = await find_away(git)
     given = dict.fromkeys(slug.removeprefix("prong/") for slug in slugs) if slugs else found
     return [
         MergeStep(
@@ -199,7 +199,7 @@ async def _away(git: Git, slugs: Sequence[str]) -> list[MergeStep]:
     ]
 
 
-async def _wanted(git: Git, slugs: Sequence[str], away: Sequence[str]) -> list[ChildBranch]:
+async def _wanted(git: Git, slugs: Sequence[str], away: Collection[str]) -> list[ChildBranch]:
     found = await children(git)
     if not slugs:
         return [child for child in found if child.tip != child.base or child.path]
@@ -207,7 +207,7 @@ async def _wanted(git: Git, slugs: Sequence[str], away: Sequence[str]) -> list[C
     given = [check_slug(slug.removeprefix("prong/")) for slug in slugs]
     for name in given:
         if name not in by_name and name not in away:
-            known = ", ".join(by_name) or "none"
+            known = ", ".join(dict.fromkeys((*by_name, *away))) or "none"
             if await git.find(BRANCHES + name):
                 raise UnknownName(
                     f"the branch prong/{name} was not made by a child: where its changes start is "
