@@ -23,6 +23,7 @@ from prong.testing import (
     Worlds,
     call,
     fail,
+    forks,
     refuse,
     report,
     say,
@@ -70,6 +71,20 @@ async def test_work_that_was_left_is_told(world: Worlds, program: Any, output: s
             (kept,) = json.loads(done.stdout)["worktrees"]
             assert (kept["path"], kept["branch"]) == (str(path), "prong/maker")
             assert (kept["files"], kept["uncommitted"]) == (["new.txt"], True)
+
+
+@pytest.mark.spec("R3")
+async def test_a_fork_that_could_not_begin_is_told(world: Worlds, program: Any) -> None:
+    """Why it failed stands on standard error: the model may say nothing of it."""
+    play = Script([forks("Part 1.", isolation="remote")], forever=say("Fine."))
+    near = '{"remote": {"targets": {"near": {"launcher": "process"}}}}'
+    async with world(play, opens=False) as w:
+        free = ("--permission-mode", "bypassPermissions")
+        done = await program.run(w, "-p", "Go", "--settings", near, *free)
+        told = done.stderr.decode()
+        assert told.startswith("prong: [main/fork-1] failed: ")
+        assert "git" in told
+        assert (done.returncode, done.stdout) == (0, b"Fine.\n")
 
 
 async def test_a_folder_whose_name_is_no_text(world: Worlds, program: Any) -> None:

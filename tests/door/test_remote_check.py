@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from prong.face.cli import main
 from prong.session import Checkup, check_remote
 from prong.testing.ssh_host import SshHost, make_key, ssh_host
 from shared.ssh import needs_sshd
+from shared.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("R1", "R3", "R4")]
 
@@ -136,6 +138,48 @@ async def test_a_trial_that_fails_leaves_nothing_there(tmp_path: Path, step: str
 
     told = broken(await check(tmp_path, python=program(tmp_path / "weak", line)))
     assert "it breaks" in told
+    assert not list((tmp_path / "far").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("where", "number", "code"),
+    [("there", signal.SIGTERM, 143), ("between", signal.SIGINT, 130)],
+)
+async def test_one_that_is_stopped_leaves_nothing(
+    tmp_path: Path, where: str, number: signal.Signals, code: int
+) -> None:
+    """Here and there, also when the repository has arrived and nothing was asked for yet."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "temporary").mkdir()
+    git, reached = shutil.which("git"), tmp_path / "reached"
+    hold = f"[ -e {reached} ] || {{ touch {reached}; exec sleep 600; }}"
+    arrived = f"{tmp_path}/far/*/.prong/storage/check"
+    cases = {
+        "there": f'case " $* " in *" worktree add "*) {hold};; esac',
+        "between": f"for one in {arrived}; do if [ -e $one ]; then {hold}; fi; done",
+    }
+    program(tmp_path / "bin" / "git", cases[where], f'exec {git} "$@"')
+    slow, plain = f"{tmp_path / 'bin'}:{os.environ['PATH']}", os.environ["PATH"]
+    there = slow if where == "there" else plain
+    python = program(tmp_path / "python", f'PATH={there} exec {sys.executable} "$@"')
+    env = {
+        **os.environ,
+        "PATH": plain if where == "there" else slow,
+        "TMPDIR": str(tmp_path / "temporary"),
+    }
+    given = settings(launcher="process", folder=str(tmp_path / "far"), python=python)
+    words = ["-m", "prong", "remote", "check", "-C", str(tmp_path), "--settings", given]
+    async with await anyio.open_process([sys.executable, *words], env=env) as process:
+        await until(reached.exists)
+        process.send_signal(number)
+        with anyio.fail_after(60):
+            assert await process.wait() == code
+            assert process.stderr is not None
+            said = b"".join([one async for one in process.stderr]).decode()
+
+    assert "Traceback" not in said
+    assert "stopped: what was sent there is removed" in said
+    assert not list((tmp_path / "temporary").iterdir())
     assert not list((tmp_path / "far").iterdir())
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from prong.command import Accepted, MergeBranches
 from prong.event import LineChanged, TaskFinished, ToolFinished, ToolStarted, Warned, WorkKept
 from prong.face.draw.tree import Aspect, draw_tree
 from prong.face.line import describe_work
@@ -242,6 +243,12 @@ async def test_work_that_cannot_come_back_is_kept_there(
         assert "Not all of this is committed" not in str(w.bodies())
         assert (folder / "new.txt").read_text() == "made\n"
 
+        merging = await w.session.send(MergeBranches())
+        assert isinstance(merging, Accepted)
+        told = f"the work of {task} is still on box, in {folder}: wait until it has ended; if it "
+        assert f"prong/fork-1: away\n  {told}" in merging.text
+        assert f"'/tell {task} TEXT' in 'prong --resume {w.session.id}'" in merging.text
+
         gone.unlink()
         if lost:
             shutil.rmtree(far)
@@ -255,6 +262,7 @@ async def test_work_that_cannot_come_back_is_kept_there(
             "its workspace on box is gone, and what had not come back of it is lost" in told
         ) is lost
         assert ("The workspace that you had before is gone" in str(w.bodies())) is lost
+        assert "refs/prong/away" not in repo.git("for-each-ref")
         if not lost:
             assert repo.git("show", "prong/fork-1:new.txt") == "made"
 

@@ -32,6 +32,7 @@ from prong.command import (
 from prong.errors import NotPossibleNow, UnknownName, nearest
 from prong.event import (
     MAIN,
+    AgentFinished,
     Envelope,
     Event,
     MemoryKept,
@@ -204,6 +205,9 @@ class _Teller:
             send(dump(envelope))
         elif told := _told(event):
             tell(f"{badge}{told}")
+        elif badge and isinstance(event, AgentFinished) and event.status == "failed":
+            # Why the main agent did stands behind its answer.
+            tell(f"{badge}failed: {event.detail}")
         if self._detail and (told := describe_step(event, debug=self._detail == "debug")):
             tell(f"{badge}{told}", lead="")
 

@@ -61,7 +61,7 @@ def _look_for_slash(slugs: list[str]) -> None:
 
 
 def _diff(cwd: str, slugs: list[str]) -> int:
-    show(anyio.run(lambda: diff_children(cwd, slugs)) or "no child has changed anything")
+    show(anyio.run(lambda: diff_children(cwd, slugs)) or "no branch of a child has changes")
     return 0
 
 

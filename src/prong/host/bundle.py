@@ -6,16 +6,15 @@ index, files and HEAD are never touched, and what comes is checked by git before
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 
 import msgspec
 
 from prong.errors import GitFailed, NotPossibleNow
+from prong.host.away_work import AWAY, AwayWork, repository_key, write_note
 from prong.host.git import Git, Repository, legible, must, names
 from prong.host.stale_lock import free_locks
 from prong.host.worktree import BASES, BRANCHES, REMOTES, Worktree
-from prong.system.identity import machine_name
 
 RESULTS = "refs/prong/result/"
 """What a workspace has to give back, by slug; there alone."""
@@ -63,26 +62,33 @@ async def check_sendable(git: Git) -> None:
         )
 
 
-async def mark_away(git: Git, worktree: Worktree) -> None:
+async def mark_away(git: Git, worktree: Worktree, work: AwayWork) -> None:
     """Keep a workspace's name for as long as it is elsewhere, which whoever asked has stored.
 
-    Its base too, which a sweep may have taken for one that nobody uses.
+    Its base too, which a sweep may have taken for one that nobody uses. Whoever looks for the work
+    finds a note of where it is.
 
     Raises NotPossibleNow if the name is another's by now, GitFailed.
     """
     slug, start = worktree.slug, worktree.snapshot_commit
     if await git.find(BASES + slug) not in {"", start}:
         raise NotPossibleNow(f"prong/{slug} is another agent's by now: start this one anew")
-    await _free_refs(git, slug)
-    lines = f"update {REMOTES}{slug} {start}\nupdate {BASES}{slug} {start}\n"
+    common = await _free_refs(git, slug)
+    note = await write_note(git, slug, start, common, work)
+    refs = {REMOTES: start, BASES: start, AWAY: note}
+    lines = "".join(f"update {kind}{slug} {commit}\n" for kind, commit in refs.items())
     await git.run("update-ref", "--stdin", stdin=lines.encode())
 
 
-async def _free_refs(git: Git, slug: str) -> None:
-    """Let the refs of a workspace be changed again, after a git that was killed as it did so."""
+async def _free_refs(git: Git, slug: str) -> str:
+    """Let the refs of a workspace be changed again, after a git that was killed as it did so.
+
+    Gives the folder that they are in.
+    """
     common = await git.run("rev-parse", "--path-format=absolute", "--git-common-dir")
-    kinds = (BRANCHES, BASES, REMOTES)
+    kinds = (BRANCHES, BASES, REMOTES, AWAY)
     await free_locks(git.host, [f"{common}/{kind}{slug}.lock" for kind in kinds])
+    return common
 
 
 async def write_bundle(git: Git, file: str, lines: Sequence[str]) -> None:
@@ -102,11 +108,10 @@ async def ship(git: Git, repository: Repository, worktree: Worktree) -> Shipment
     Raises GitFailed.
     """
     common = await git.run("rev-parse", "--path-format=absolute", "--git-common-dir")
-    whose = f"{machine_name()}\0{common}".encode(errors="surrogateescape")
     start = await git.find(BRANCHES + worktree.slug) or worktree.snapshot_commit
     name, mail = [await git.ask("config", f"user.{key}") for key in ("name", "email")]
     return Shipment(
-        key=hashlib.sha256(whose).hexdigest()[:16],
+        key=repository_key(common),
         slug=worktree.slug,
         prefix=repository.prefix,
         start=start,
@@ -155,8 +160,14 @@ async def unpack(git: Git, worktree: Worktree, file: str, tip: str) -> None:
     await git.run("update-ref", BASES + slug, start)
 
 
+async def note_arrival(git: Git, worktree: Worktree) -> None:
+    """Forget that work is elsewhere: all of it is here, also if its workspace stays there."""
+    await git.ask("update-ref", "-d", AWAY + worktree.slug)
+
+
 async def settle(git: Git, worktree: Worktree, *, unchanged: bool) -> None:
     """Forget that a workspace is elsewhere; its name is free again if nothing was done there."""
+    await note_arrival(git, worktree)
     await git.ask("update-ref", "-d", REMOTES + worktree.slug)
     if unchanged and not await git.find(BRANCHES + worktree.slug):
         await git.ask("update-ref", "-d", BASES + worktree.slug, worktree.snapshot_commit)

@@ -15,6 +15,7 @@ import msgspec
 
 from prong.errors import GitFailed
 from prong.host import threeway
+from prong.host.away_work import find_away, remedy_away
 from prong.host.git import Git, Repository, locate
 from prong.host.host import Host
 from prong.host.merge import APPLIED, MERGED, UNDO, ChildBranch, children
@@ -65,9 +66,12 @@ async def clean(host: Host, *, dry_run: bool = False) -> Cleanup:
     items: list[Cleared] = []
     undo = ""
     found = await children(git)
+    away = await find_away(git)
     for child in found:
         merged = await _merged(git, repository, child)
         kept = await _reason(git, repository, child, places, merged=bool(merged))
+        if child.slug in away:
+            kept = kept or remedy_away(child.slug, away[child.slug])
         if not kept and not dry_run:
             record, before = await _last_merge(git, child)
             if not await _remove(git, child, places, record):

@@ -13,7 +13,7 @@ in that one move leaves is put right by the next merge, or by taking back.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 import anyio
@@ -21,6 +21,7 @@ import msgspec
 
 from prong.errors import GitFailed, NotPossibleNow, UnknownName
 from prong.host import rehash, threeway
+from prong.host.away_work import AwayWork, find_away, remedy_away
 from prong.host.checkout import read_state
 from prong.host.git import Git, Repository, legible, locate, names, working_index
 from prong.host.host import Host
@@ -42,8 +43,11 @@ MergeStatus: TypeAlias = Literal[
     "uncommitted",
     "running",
     "damaged",
+    "away",
     "nothing new",
 ]
+
+_FINE: frozenset[MergeStatus] = frozenset(["merged", "would merge", "nothing new"])
 
 
 class ChildBranch(msgspec.Struct, frozen=True):
@@ -141,14 +145,16 @@ async def merge(
 
     Without names, all that have something new and do not run. A dry run looks at every one. What a
     child left uncommitted becomes a commit of its branch, if it is merged; without `commit` such a
-    child is not.
+    child is not. Of work that is still on another machine that is said, after all others.
 
     Raises UsageError or GitFailed; nothing is changed then.
     """
     repository = await _ready(host)
     git = Git(host, repository.top)
     recovered = await recover(git, repository, dry_run=dry_run)
-    wanted = await _wanted(git, slugs)
+    noted = await find_away(git)
+    away = _away(noted, slugs)
+    wanted = await _wanted(git, slugs, noted)
     async with working_index(git, repository) as index:
         state = await read_state(git, repository, index)
         course = _MergeRun(git, repository, repository.head, state, state, [])
@@ -156,11 +162,12 @@ async def merge(
         for child in wanted:
             step = await _one(course, child, dry_run=dry_run, commit=commit)
             steps.append(step)
-            if step.status not in {"merged", "would merge", "nothing new"} and not dry_run:
+            if step.status not in _FINE and not dry_run:
                 break
         if course.applied and not dry_run:
             await _carry_out(course, index)
-    bad = any(step.status not in {"merged", "would merge", "nothing new"} for step in steps)
+    steps += away
+    bad = any(step.status not in _FINE for step in steps)
     after = repository.head if dry_run else course.head
     return MergeReport(tuple(steps), repository.head, after, bad, recovered)
 
@@ -177,22 +184,37 @@ async def _ready(host: Host) -> Repository:
     return repository
 
 
-async def _wanted(git: Git, slugs: Sequence[str]) -> list[ChildBranch]:
+def _away(found: Mapping[str, AwayWork | None], slugs: Sequence[str]) -> list[MergeStep]:
+    """Say of which of these children, or of all, there is work on other machines."""
+    given = dict.fromkeys(slug.removeprefix("prong/") for slug in slugs) if slugs else found
+    return [
+        MergeStep(
+            slug=slug,
+            branch=f"prong/{slug}",
+            status="away",
+            remedy=remedy_away(slug, found[slug]),
+        )
+        for slug in given
+        if slug in found
+    ]
+
+
+async def _wanted(git: Git, slugs: Sequence[str], away: Collection[str]) -> list[ChildBranch]:
     found = await children(git)
     if not slugs:
         return [child for child in found if child.tip != child.base or child.path]
     by_name = {child.slug: child for child in found}
     given = [check_slug(slug.removeprefix("prong/")) for slug in slugs]
     for name in given:
-        if name not in by_name:
-            known = ", ".join(by_name) or "none"
+        if name not in by_name and name not in away:
+            known = ", ".join(dict.fromkeys((*by_name, *away))) or "none"
             if await git.find(BRANCHES + name):
                 raise UnknownName(
                     f"the branch prong/{name} was not made by a child: where its changes start is "
                     f"not known; merge it with 'git merge prong/{name}'. Children's are: {known}"
                 )
             raise UnknownName(f"there is no branch prong/{name} of a child; there are: {known}")
-    return [by_name[name] for name in dict.fromkeys(given)]
+    return [by_name[name] for name in dict.fromkeys(given) if name in by_name]
 
 
 async def _one(course: _MergeRun, child: ChildBranch, *, dry_run: bool, commit: bool) -> MergeStep:

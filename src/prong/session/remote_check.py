@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -20,6 +21,7 @@ from prong.config.value import RemoteValues
 from prong.errors import BadInput, ConfigError, NotPossibleNow, ProngError, UsageError
 from prong.event import Event, LineChanged
 from prong.host import LocalHost, make_private
+from prong.host.away_work import AwayWork
 from prong.host.bundle import mark_away
 from prong.host.git import Git, locate
 from prong.host.launcher import make_launcher
@@ -29,6 +31,12 @@ from prong.session.diagnosis import Checkup, sandbox_findings
 from prong.team.remote_machine import RemoteMachine, WireMeter, WorkspaceJob
 from prong.team.worker_lines import WorkerLines
 from prong.team.workspace_message import TRIAL
+
+_TEXT = "there\n"
+"""What is written into a file over there."""
+
+_FAREWELL = 15.0
+"""Seconds for a trial that is stopped to have removed what it had sent."""
 
 
 async def check_remote(
@@ -138,20 +146,40 @@ async def _trial(
         meter=WireMeter(),
         emit=emit,
     )
-    await mark_away(git, worktree)
+    work = AwayWork(target=machine.name, folder=machine.folder, task="check", session="")
+    await mark_away(git, worktree, work)
+    try:
+        async for one in _exchange(place, machine, job, begun):
+            yield one
+    except anyio.get_cancelled_exc_class():
+        await _take_back(machine, job)
+        raise
+
+
+async def _exchange(
+    place: Place, machine: RemoteMachine, job: WorkspaceJob, begun: float
+) -> AsyncGenerator[Checkup, None]:
     _, ready = await machine.prepare(job, trial=True)
     took = time.monotonic() - begun
     text = f"a worker answers, and a repository arrived in {ready.placed.parent} ({took:.1f} s)"
     yield Checkup(topic="worker", state="good", text=text)
     for one in sandbox_findings(ready.ability, place.settings.values.sandbox.mode):
         yield one
-    done = await machine.collect(job, trial="there\n")
-    back = await git.ask("cat-file", "blob", f"{worktree.branch}:{TRIAL}")
-    if back.output != b"there\n" or not done.gone:
+    done = await machine.collect(job, trial=_TEXT)
+    back = await job.git.ask("cat-file", "blob", f"{job.worktree.branch}:{TRIAL}")
+    if back.output != _TEXT.encode() or not done.gone:
         why = done.harvest.why or "what was written there did not come back"
         yield Checkup(topic="work", state="broken", text=why)
         return
     yield Checkup(topic="work", state="good", text="what was written there came back as a branch")
+
+
+async def _take_back(machine: RemoteMachine, job: WorkspaceJob) -> None:
+    """Have the copy removed by a worker that runs, wherever the trial was broken off."""
+    if machine.lines.spare(machine.name, "") is None:
+        return
+    with anyio.move_on_after(_FAREWELL, shield=True), suppress(ProngError, OSError):
+        await machine.collect(job, trial=_TEXT)
 
 
 async def _repository(folder: str) -> LocalHost:

@@ -95,7 +95,8 @@ async def _prepare(
                 bundled = await _receive(there, frames)
             placed = await there.place(bundled=bundled)
         await anyio.Path(there.bundle).unlink(missing_ok=True)
-    home, ability = str(Path.home()), await anyio.to_thread.run_sync(lambda: there.host.ability)
+        ability = await anyio.to_thread.run_sync(lambda: there.host.ability)
+    home = str(Path.home())
     port.say(WorkspaceReady(placed=placed, home=home, ability=ability))
 
 

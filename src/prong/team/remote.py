@@ -20,6 +20,7 @@ from prong.agent.agent import equip
 from prong.errors import NotPossibleNow, ProngError
 from prong.event import Warned, WorktreeEntered
 from prong.host import Host, make_private
+from prong.host.away_work import AwayWork
 from prong.host.bundle import Shipment, check_sendable, mark_away, settle
 from prong.host.far_host import FarHost
 from prong.host.git import Git, locate
@@ -121,7 +122,7 @@ async def _place(
     try:
         # Stored before it is waited for anything: another name would be another start.
         child.enter(worktree)
-        await mark_away(git, worktree)
+        await mark_away(git, worktree, _note(child, machine))
         job = WorkspaceJob(
             git=git,
             repository=repository,
@@ -146,6 +147,15 @@ async def _place(
     finally:
         child.account.crossed(machine.name, meter.sent, meter.received)
     return shipment, ready
+
+
+def _note(child: Child, machine: RemoteMachine) -> AwayWork:
+    return AwayWork(
+        target=machine.name,
+        folder=machine.folder,
+        task=child.spec.task_id,
+        session=machine.lines.session,
+    )
 
 
 def _next_lease(child: Child, worktree: Worktree) -> int:

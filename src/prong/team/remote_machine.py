@@ -17,7 +17,7 @@ import msgspec
 from prong.about import __version__
 from prong.errors import ProngError, WorkerFailed
 from prong.event import Event, LineChanged
-from prong.host.bundle import Shipment, offer, pack, settle, ship, unpack
+from prong.host.bundle import Shipment, note_arrival, offer, pack, settle, ship, unpack
 from prong.host.git import Git, Repository
 from prong.host.launcher import Launcher, make_launcher
 from prong.host.remote_workspace import Harvest
@@ -300,6 +300,7 @@ async def _receive_work(talk: WorkspaceTalk, job: WorkspaceJob, order: CollectWo
         await talk.receive_file(file)
         await unpack(job.git, job.worktree, file, harvest.tip)
         await anyio.Path(file).unlink()
+    await note_arrival(job.git, job.worktree)
     return harvest
 
 

@@ -111,6 +111,11 @@ class WorkerLines:
         self._rooms: dict[str, TargetRoom] = {}
         self._started = 0
 
+    @property
+    def session(self) -> str:
+        """The name of the session that they are of; empty if there is none."""
+        return self._place.session
+
     def room(self, name: str, target: RemoteTarget) -> TargetRoom:
         """Give the room for agents that the session has on a target."""
         return self._rooms.setdefault(name, TargetRoom(name, target.slots))

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from prong.tools.tool import Tool
 
 
+_GONE_ON = frozenset(["merged", "nothing new", "away"])
+"""What keeps a merge from no other branch."""
+
+
 class MergeArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What MergeWorktrees takes."""
 
@@ -78,7 +82,7 @@ def _told(report: MergeReport, *, dry_run: bool) -> str:
             f"HEAD went from {report.before[:12]} to {report.after[:12]}; read files that you "
             "want to edit again. The user can take it back with 'prong merge --undo'."
         )
-    if report.stopped and not dry_run:
+    if not dry_run and any(one.status not in _GONE_ON for one in report.steps):
         lines.append("It stopped at the first branch that could not be merged.")
     return "\n".join(lines)
 
