@@ -7,6 +7,7 @@ is there from the start of an agent until all that it has done is here.
 from __future__ import annotations
 
 import hashlib
+import shlex
 
 import msgspec
 
@@ -76,7 +77,8 @@ def _flat(text: str) -> str:
 
 def remedy_away(slug: str, work: AwayWork | None) -> str:
     """Say where work is, and what brings it here."""
-    forget = f"'git update-ref -d {AWAY}{slug}' forgets it"
+    # Whoever works in the repository can have made the ref.
+    forget = f"'git update-ref -d {shlex.quote(AWAY + slug)}' forgets it"
     if work is None:
         return f"its agent went to another machine, and nobody knows where that was: {forget}"
     return (
