@@ -259,3 +259,28 @@ def test_an_unknown_tool_is_mentioned(tmp_path: Path) -> None:
     assert settings.warnings == (
         f"{path}: the deny rule 'Teleport' names no tool there is; it has no effect",
     )
+
+
+@pytest.mark.spec("S5")
+async def test_a_guard_that_names_a_type_or_skill_by_a_slip_is_mentioned(world: Worlds) -> None:
+    """Elsewhere there may be one of that name, so that it is said and nothing is stopped."""
+    idle = ("Agent(Exploer)", "Agent(explore)", "Agent(frok)", "Skill(reviw)")
+    sound = (
+        "Agent(Explore)",
+        "Agent(fork)",
+        "Agent(Exp*)",
+        "Agent(deploy)",
+        "Agent",
+        "Skill(review)",
+    )
+    skill = {".prong/skills/review/SKILL.md": "---\nname: review\ndescription: x\n---\nLook.\n"}
+    async with world(
+        [], files=skill, trusted=True, deny=(*idle, *sound), allow=("Agent(Plna)",)
+    ) as w:
+        said = [text for text in w.warnings if "holds nothing back" in text]
+
+    assert [text.split("`")[1] for text in said] == list(idle)
+    assert said[0] == (
+        "`Agent(Exploer)` (deny rule, flag settings) holds nothing back here: there is no 'Exploer'; "
+        "did you mean Agent(Explore)?"
+    )

@@ -13,6 +13,7 @@ import pytest
 
 from prong.errors import GitFailed, NotPossibleNow
 from prong.host import LocalHost
+from prong.host.away_work import AwayWork
 from prong.host.bundle import Shipment, check_sendable, mark_away, offer, pack, settle, ship, unpack
 from prong.host.git import Git, locate
 from prong.host.merge import merge
@@ -21,6 +22,8 @@ from prong.host.worktree import Worktree, reserve, sweep
 from prong.testing.repository import Repo, make_repo
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("R1", "R4")]
+
+WORK = AwayWork(target="box", folder="~/copies", task="fork-1", session="20260101-x")
 
 
 class Machine:
@@ -241,7 +244,7 @@ async def test_its_name_is_kept_while_it_is_away(machine: Machine) -> None:
     """A sweep of names that nobody uses spares those of workspaces on other machines."""
     worktree = await reserve(machine.host, "task")
     await reserve(machine.host, "forgotten")
-    await mark_away(machine.git, worktree)
+    await mark_away(machine.git, worktree, WORK)
     folder = machine.repo.path / ".git/refs/prong/base"
     for path in folder.iterdir():
         os.utime(path, (1, 1))
@@ -260,7 +263,7 @@ def leave_lock(path: Path) -> Path:
 
 async def do_work(machine: Machine, worktree: Worktree) -> Harvest:
     """Have a file made in a workspace, and what was done taken back as a worker does."""
-    await mark_away(machine.git, worktree)
+    await mark_away(machine.git, worktree, WORK)
     there, placed, _ = await machine.send(worktree)
     Path(placed.path, "new.txt").write_text("new\n")
     async with there.held():
@@ -395,13 +398,13 @@ async def test_a_name_that_was_swept_is_taken_again(machine: Machine) -> None:
     worktree = await reserve(machine.host, "task")
     os.utime(machine.repo.path / ".git/refs/prong/base/task", (1, 1))
     await sweep(machine.host)
-    await mark_away(machine.git, worktree)
+    await mark_away(machine.git, worktree, WORK)
     _, placed, _ = await machine.send(worktree)
     assert Path(placed.path, "new.txt").exists()
 
     machine.repo.git("update-ref", "refs/prong/base/task", "HEAD")
     with pytest.raises(NotPossibleNow, match="another agent's by now"):
-        await mark_away(machine.git, worktree)
+        await mark_away(machine.git, worktree, WORK)
 
 
 async def test_what_was_received_of_a_pack_is_not_kept(machine: Machine) -> None:

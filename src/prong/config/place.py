@@ -32,7 +32,7 @@ from prong.config.plugin_record import (
 from prong.config.server_file import Configured, configured_servers
 from prong.config.setting import SOURCES, Settings, is_foreign, load_settings
 from prong.config.skill_search import find_brought, find_skills
-from prong.config.slip import check_rule
+from prong.config.slip import check_rule, find_idle_guards
 from prong.config.tool_choice import function_names, given_types
 from prong.config.trust import Trust
 from prong.config.type_server import join_servers
@@ -153,6 +153,10 @@ def look_around(options: Options, *, cwd: str | None = None) -> Place:
         *missing_plugins(home, settings.extra.get("enabledPlugins"), _names(plugins)),
         *package_tools(options).problems,
         *_cut_lists(skills.skills, types.types),
+        *find_idle_guards(
+            read_rules(options, settings),
+            {"Agent": {*types.types, "fork"}, "Skill": {skill.name for skill in skills.skills}},
+        ),
     ]
     return Place(
         options=options,

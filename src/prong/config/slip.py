@@ -7,14 +7,14 @@ scrolls away; so what looks like a guard and is none is told apart here from wha
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Collection, Container, Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
 import msgspec
 
 from prong.config.document import Document
-from prong.tools.rule import TOOLS, BadRule, Effect, parse_rule
+from prong.tools.rule import TOOLS, BadRule, Effect, Rule, fits_use, parse_rule
 
 _NEAR = 0.8
 """How alike two names are when one is taken for the other, from 0 to 1."""
@@ -104,6 +104,24 @@ def _idle(tool: str, specifier: str | None) -> str:
     if tool == "WebFetch" and not specifier.startswith("domain:"):
         return f"it speaks of hosts; write WebFetch(domain:{specifier})"
     return ""
+
+
+def find_idle_guards(rules: Iterable[Rule], names: Mapping[str, Collection[str]]) -> list[str]:
+    """Say which rules hold back nobody here, since by a slip they name no type or skill there is.
+
+    The names are by tool. Elsewhere there may be one of that name, so that nothing is stopped.
+    """
+    said: list[str] = []
+    for rule in rules:
+        use, known = rule.specifier or "", names.get(rule.tool, ())
+        if rule.effect == "allow" or not use or any(fits_use(rule, one) for one in known):
+            continue
+        if meant := find_slip(use, known, near=True):
+            said.append(
+                f"{rule.named} holds nothing back here: there is no {use!r}; did you mean "
+                f"{rule.tool}({meant})?"
+            )
+    return said
 
 
 def find_double(document: Document, *keys: str) -> str | None:
