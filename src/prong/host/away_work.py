@@ -7,10 +7,10 @@ is there from the start of an agent until all that it has done is here.
 from __future__ import annotations
 
 import hashlib
-import shlex
 
 import msgspec
 
+from prong.foreign_json import NOT_JSON
 from prong.host.git import Git
 from prong.host.worktree import FOLDER
 from prong.system.identity import machine_name
@@ -66,7 +66,7 @@ def _read(body: str) -> AwayWork | None:
     try:
         told = msgspec.json.decode(body, type=dict[str, str])
         return msgspec.convert({key: _flat(text) for key, text in told.items()}, AwayWork)
-    except msgspec.MsgspecError:
+    except NOT_JSON:
         return None
 
 
@@ -77,6 +77,8 @@ def _flat(text: str) -> str:
 
 def remedy_away(slug: str, work: AwayWork | None) -> str:
     """Say where work is, and what brings it here."""
+    import shlex
+
     # Whoever works in the repository can have made the ref.
     forget = f"'git update-ref -d {shlex.quote(AWAY + slug)}' forgets it"
     if work is None:
