@@ -37,7 +37,7 @@ async def _check(args: argparse.Namespace) -> tuple[Checkup, ...] | signal.Signa
             async def heed() -> None:
                 nonlocal found
                 found = await anext(signals)
-                tell("stopped: what was sent there is removed")
+                tell("stopped: removing what was sent there")
                 group.cancel_scope.cancel()
 
             group.start_soon(heed)
